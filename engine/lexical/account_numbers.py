@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from engine.lexical.characters import split_letters_from_digits
+from engine.lexical.characters import BLANK, split_letters_from_digits
 
-_BLANK = " \u00a0\u2009\u202f"
 # A line may end within a number.
-_MARK = rf"[\n{_BLANK}\u2010\u2011./-]"
+_MARK = rf"[\n{BLANK}\u2010\u2011./-]"
 # The registry's lengths: what follows the country and its two check digits.
 _LENGTHS = {
     11: "no",
@@ -33,11 +32,9 @@ _LENGTHS = {
 _MIN_DIGITS = 8
 _GROUPED_IBAN = re.compile(rf"[a-z]{{2}}(?P<apart>{_MARK})?\d{_MARK}?\d[a-z0-9{_MARK[1:-1]}]+")
 # An IBAN of a country that the registry does not have: xx12 abcd 1234 5678 9
-_FOUR_TOGETHER = (
-    rf"[a-z]{{2}}\d{{2}}(?:[{_BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{_BLANK}][a-z0-9]{{1,3}})?"
-)
+_FOUR_TOGETHER = rf"[a-z]{{2}}\d{{2}}(?:[{BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{BLANK}][a-z0-9]{{1,3}})?"
 _MAY_BE_IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{8,30}")
-_FOUR_DIGITS = re.compile(rf"(?<=[{_BLANK}])\d{{4}}(?!\w)")
+_FOUR_DIGITS = re.compile(rf"(?<=[{BLANK}])\d{{4}}(?!\w)")
 
 
 def _build_pattern() -> str:
@@ -60,7 +57,7 @@ _CHECK_DIGITS = "|".join(
 _REST = "|".join(
     (
         rf"[a-z]{{0,4}}(?:{_MARK}?\d){{8}}",  # 3704 0044 or nwbk 6016 1331
-        rf"[a-z0-9]{{4}}[{_BLANK}][a-z0-9]{{4}}[{_BLANK}]",  # ab12 34cd
+        rf"[a-z0-9]{{4}}[{BLANK}][a-z0-9]{{4}}[{BLANK}]",  # ab12 34cd
     )
 )
 HINT = rf"\d\d(?:{_CHECK_DIGITS}){_MARK}(?:{_REST})"
@@ -84,7 +81,7 @@ def read_account_number(compound: str) -> tuple[str, ...]:
     code = split_letters_from_digits(characters)
     if not _is_registered(characters, is_apart=match["apart"] is not None):
         return (code,) if _is_in_fours(compound, characters) else ()
-    if "\n" in compound or any(blank in compound for blank in _BLANK):
+    if "\n" in compound or any(blank in compound for blank in BLANK):
         return (code,)
     typed = re.sub("[\u2010\u2011]", "-", compound)
     return tuple(dict.fromkeys((split_letters_from_digits(typed), code)))

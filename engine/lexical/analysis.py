@@ -1,19 +1,11 @@
 """From text to BM25 terms, the same way for chunks and queries.
 
-Amounts, numbers and days have one code in all spellings (figures.py). Long, because one class
-analyses texts and finds the positions of words in them.
+Amounts, numbers and days have one code in all spellings (figures.py).
 """
 
 # Words are lower-cased, folded to plain Latin letters, filtered for stop words and stemmed. Folding
 # comes before stemming, so that "Häuser" and "hauser" become one term: it matters more that both
 # sides of a search agree than that a stem is right.
-#
-# A *code* is a compound that contains a digit (`PHX-121`, `ISO/IEC-27001`, `v2.3.1`, `phx121`). Its
-# parts are words like any other, and the whole goes to a separate field, so that it changes neither
-# the length nor the word scores of a chunk. The whole is written with its letter and digit runs
-# joined by "-" (a mark between two digits stays as typed: 3.5 is not 3-5), so `phx121` and
-# `PHX-121` are one code, and no word can equal it. Hyphenated words without a digit (`well-known`),
-# and numbers before words (`30-day`, `25-year-old`, `10th`), are prose: they give only their words.
 #
 # Chinese, Japanese, Korean, Thai, Lao, Khmer and Burmese runs give overlapping pairs of characters;
 # single Han characters are terms too, so that a one-character query finds them. A single line end
@@ -30,44 +22,37 @@ from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from engine.lexical import characters, sequences, units
+from engine.lexical import characters, sequences
 from engine.lexical.figures import Figure, compound_pattern_for, find_parts, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
 from engine.lexical.word_forms import unify_forms
+from engine.lexical.words_and_codes import (
+    DAY,
+    LINE_HYPHEN,
+    LINE_WITHIN,
+    MAX_WORD_LENGTH,
+    PARTED,
+    RUN,
+    find_possessive,
+    find_words_and_codes,
+    join_words,
+    strip_possessive,
+)
 
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
 
-_MAX_WORD_LENGTH = 100
-_MAX_PARTS = 12
-_MAX_JOINED_LENGTH = 50
 _CACHE_SIZE = 1_000_000
 
-_RUN = re.compile(r"\d+|\D+")
-_DIGIT = re.compile(r"\d")
-_PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d{1,6}[^\W\d]{1,3}")
-_PIECE = re.compile(f"[{characters.UNSPACED}]+|[^{characters.UNSPACED}]+")
-_IS_UNSPACED = re.compile(f"[{characters.UNSPACED}]")
-_IS_HAN = re.compile(f"[{characters.HAN}]")
 _MARK = re.compile(f"[{characters.JOINERS}]")
-_PARTED = re.compile("^\\+|[ ,\n\u00a0\u2009\u202f()]|['\u2019](?=\\d)")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_DAY_IN_CODE = re.compile(
-    r"(?<!\d)(?<!\d[./-])(?:\d{4}([-.])\d\d\1\d\d|\d\d\.\d\d\.\d{4}|(?:19|20)\d{6})(?!\d|[./]\d)"
-)
 _MAX_LOOKED_UP = 10
 """Maximum words of a query in which days written in words are looked up.
 
 In a longer query such a day is mentioned in passing, and weighs less.
 """
-_LINE_WITHIN = re.compile(characters.LINE_WITHIN)
-_LINE_HYPHEN = re.compile(characters.LINE_HYPHEN)
 # The first character of the code of joined words: `e-mail` has the code `-email`. No other code
 # begins with it.
 JOINT = "-"
-# Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
-_JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
-_MAX_JOINED = 6
 # R E C H N U N G, a heading. Of the patterns that hint at it, one begins with a line end, which is
 # fast to look for.
 _SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
@@ -75,9 +60,6 @@ _SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
 _SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
 _HUMP = re.compile(r"[a-z\u00df-\u00ff][A-Z\u00c0-\u00de]|[A-Z]{3}[a-z]{2}")
 _HUMPED = re.compile(rf"[^\W\d_]*(?:{_HUMP.pattern})[^\W\d_]*")
-_VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
-# The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
-_TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
 # A tax number such as de123456789, which may be written in groups elsewhere.
 _NUMBER_OF_COUNTRY = re.compile(r"[a-z]{1,3}-(\d{7,})")
 
@@ -154,7 +136,6 @@ class Analyzer:
         self._stop_words = None
         if stop_words:
             self._stop_words = _build_filter("stopword", STOP_WORDS.get(language))
-        self._word = characters.term_pattern()
         self._cache: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._lock = Lock()
         self.spellings: dict[str, set[str]] = {}
@@ -202,7 +183,7 @@ class Analyzer:
             yield from sequences.find_sequences(first, second)
         yield from _find_sequences_within(second)
         for code in codes:
-            if _DAY.fullmatch(code):
+            if DAY.fullmatch(code):
                 yield from sequences.find_in_day(code)
 
     def analyse(self, text: str) -> list[str]:
@@ -223,7 +204,7 @@ class Analyzer:
 
         They are the same in every language. `joined` adds words such as `e-mail` as one word.
         """
-        return self._count_terms(text, self._split_and_join if joined else self._split)
+        return self._count_terms(text, _find_with_joined if joined else find_words_and_codes)
 
     def _count_terms(
         self, text: str, analyse: Callable[[str], tuple[Sequence[str], Sequence[str]]]
@@ -241,13 +222,13 @@ class Analyzer:
             joined = [code for code in codes if is_joined(code)]
             _count_words(query.words, map(_strip_joint, joined))
             codes = [code for code in codes if not is_joined(code)]
-            figure = read_figure(_strip_possessive(compound))
+            figure = read_figure(strip_possessive(compound))
             if figure is not None and figure.digits:
                 self._add_number(query, figure, words)
                 continue
             if figure is None:
                 codes = codes[:1]  # The others are what a text's code holds.
-            is_spaced = _PARTED.search(compound) is not None
+            is_spaced = PARTED.search(compound) is not None
             parts = _weigh_parts(codes, words)
             if codes and not is_spaced:
                 long_words = [word for word in words if len(word.removeprefix(self._mark)) > 1]
@@ -259,7 +240,7 @@ class Analyzer:
                 query.codes[code] = parts or tuple(words)
                 if number := _NUMBER_OF_COUNTRY.fullmatch(code):
                     query.codes[f"{number[1]}.0"] = tuple(words)
-            if figure is not None and is_spaced and all(map(_DAY.fullmatch, codes)):
+            if figure is not None and is_spaced and all(map(DAY.fullmatch, codes)):
                 numbers = tuple(word for word in words if word.isdigit())
                 for code in codes:
                     days_in_words[code] = numbers[:1]
@@ -343,20 +324,20 @@ class Analyzer:
         compound = _lower(raw)
         words, codes = self._analyse_compound(compound)
         matches_word = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
-        days = chain.from_iterable(map(sequences.find_in_day, filter(_DAY.fullmatch, codes)))
+        days = chain.from_iterable(map(sequences.find_in_day, filter(DAY.fullmatch, codes)))
         matches_code = not terms.isdisjoint((*codes, *days))
         if not matches_word and not matches_code:
             return self._find_spans_in_humps(raw, terms) if _HUMP.search(raw) else []
-        if _LINE_WITHIN.search(raw):
+        if LINE_WITHIN.search(raw):
             return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
-        figure = read_figure(_strip_possessive(raw))
-        if figure is None and _PARTED.search(clean) and not _LINE_HYPHEN.search(raw):
+        figure = read_figure(strip_possessive(raw))
+        if figure is None and PARTED.search(clean) and not LINE_HYPHEN.search(raw):
             return self._find_spans_in_parts(raw, terms)
         matches_figure = figure is not None and self._matches_figure(figure, terms)
         # Offsets in a plain form of another length are not those in the text.
         has_same_offsets = len(clean) == len(raw)
-        whole = [(0, len(raw) - len(_find_possessive(raw)))]
+        whole = [(0, len(raw) - len(find_possessive(raw)))]
         if matches_code or matches_figure or not has_same_offsets:
             return whole
         return self._find_spans_in_words(clean, terms) or whole
@@ -390,8 +371,8 @@ class Analyzer:
     def _find_spans_in_words(self, clean: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within a compound of which only words match."""
         spans: list[tuple[int, int]] = []
-        for word in self._word.finditer(clean):
-            for piece in _PIECE.finditer(word.group()):
+        for word in characters.term_pattern().finditer(clean):
+            for piece in characters.PIECE.finditer(word.group()):
                 piece_spans = self._find_spans_in_piece(piece.group(), terms)
                 spans += _shift(piece_spans, word.start() + piece.start())
         return spans
@@ -403,7 +384,7 @@ class Analyzer:
         """
         spans: list[tuple[int, int]] = []
         start = 0
-        for line_end in _LINE_WITHIN.finditer(raw):
+        for line_end in LINE_WITHIN.finditer(raw):
             end, following = line_end.span()
             line_spans = self._find_spans(raw[start:end], terms)
             spans += _shift(line_spans, start)
@@ -415,12 +396,12 @@ class Analyzer:
         return spans + _shift(line_spans, start)
 
     def _find_spans_in_piece(self, piece: str, terms: set[str]) -> list[tuple[int, int]]:
-        if not _IS_UNSPACED.match(piece):
+        if not characters.IS_UNSPACED.match(piece):
             if self._matches(piece, terms):
                 return [(0, len(piece))]
             return [
                 run.span()
-                for run in _RUN.finditer(piece)
+                for run in RUN.finditer(piece)
                 if not terms.isdisjoint(self._word_terms(run.group()))
             ]
         spans = []
@@ -452,77 +433,17 @@ class Analyzer:
         return self._cache.get(compound) or self._remember(compound)
 
     def _remember(self, compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        words, codes = self._split(compound)
+        words, codes = find_words_and_codes(compound)
         if len(self._cache) >= _CACHE_SIZE:
             self._cache.clear()
         terms: list[str] = []
         for word in words:
             terms += self._word_terms(word)
-        for joined in self._join(compound):
+        for joined in join_words(compound):
             codes = (*codes, *map(_add_joint, self._word_terms(joined)))
         analysed = (tuple(terms), codes)
         self._cache[compound] = analysed
         return analysed
-
-    def _split_and_join(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
-        """Return `_split`, with a code for the words as one: `-email` for `e-mail`."""
-        words, codes = self._split(raw)
-        return words, (*codes, *map(_add_joint, self._join(raw)))
-
-    def _join(self, raw: str) -> list[str]:
-        """Return the words of a compound as one, none if nobody writes them so.
-
-        A single letter may also be joined with its neighbour alone, as in E-Mail-Adresse.
-        """
-        if not characters.MAY_BE_JOINED.search(raw):
-            return []
-        compound = _LINE_HYPHEN.sub("-", _strip_possessive(raw)).replace("/-", "-")
-        if len(compound) > _MAX_JOINED_LENGTH or not _JOINED.fullmatch(compound):
-            return []
-        if _DIGIT.search(compound) or _IS_UNSPACED.search(compound) or _PARTED.search(compound):
-            return []
-        words = self._word.findall(compound)
-        if not 1 < len(words) <= _MAX_JOINED:
-            return []
-        joined = ["".join(words)]
-        if len(words) > 2 and "." not in compound and min(map(len, words[:2])) == 1:
-            joined.append(words[0] + words[1])
-        return joined
-
-    def _split(self, raw: str) -> tuple[list[str], tuple[str, ...]]:
-        """Return (words before stemming, codes) of one compound."""
-        if "\n" in raw:
-            raw = _LINE_HYPHEN.sub("-", raw)
-        words = characters.words_with_marks(raw)
-        clean = characters.normalise(characters.without_marks(raw))
-        if "\n" in clean:
-            clean = _LINE_WITHIN.sub("", clean)
-        compound = clean.removesuffix(_find_possessive(clean))
-        plain_words = self._word.findall(compound)
-        if _IS_UNSPACED.search(compound):
-            for word in plain_words:
-                words += _split_unspaced(word)
-            return words, ()
-        if figure := read_figure(compound):
-            words += (*plain_words, *figure.words)
-            return words, figure.codes if figure.digits != (compound,) else ()
-        if _PARTED.search(compound):
-            # A compound that looked like a figure but is not one.
-            codes: list[str] = []
-            for _, part in find_parts(compound):
-                part_words, part_codes = self._split(part)
-                words += part_words
-                codes += part_codes
-            return words, tuple(codes)
-        if not _DIGIT.search(compound):
-            return words + plain_words, ()
-        if measure := units.split_measure(compound):
-            number, unit = measure
-            return [*words, compound, number, *self._word.findall(unit)], ()
-        if _is_code(compound, plain_words):
-            parts = list(chain.from_iterable(map(_TIMES.split, plain_words)))
-            return [*words, *_split_code(parts)], tuple(_find_codes(compound))
-        return words + plain_words, tuple(_find_days(compound))
 
     def _word_terms(self, word: str) -> tuple[str, ...]:
         """Return the term of a word or pair of characters, or () for a stop word.
@@ -540,10 +461,10 @@ class Analyzer:
         return terms
 
     def _stem(self, word: str) -> tuple[str, ...]:
-        if _IS_UNSPACED.match(word):
+        if characters.IS_UNSPACED.match(word):
             return (word,)
         folded = characters.fold(word)
-        if not folded or len(folded) > _MAX_WORD_LENGTH:
+        if not folded or len(folded) > MAX_WORD_LENGTH:
             return ()
         with self._lock:
             if self._is_stop_word(word) or self._is_stop_word(folded):
@@ -594,11 +515,17 @@ def split_into_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
     The text is in lower case, unless `any_case` is set.
     """
     for compound in compound_pattern_for(text, any_case=any_case).findall(text):
-        if _PARTED.search(compound) and read_figure(_strip_possessive(compound)) is None:
+        if PARTED.search(compound) and read_figure(strip_possessive(compound)) is None:
             for _, part in find_parts(compound, any_case=any_case):
                 yield part
         else:
             yield compound
+
+
+def _find_with_joined(compound: str) -> tuple[list[str], tuple[str, ...]]:
+    """Return words and codes, with a code for the words as one: `-email` for `e-mail`."""
+    words, codes = find_words_and_codes(compound)
+    return words, (*codes, *map(_add_joint, join_words(compound)))
 
 
 def _count_words(counts: dict[str, float], words: Iterable[str]) -> None:
@@ -627,7 +554,7 @@ def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
     Those of a day include its single digits. A section of a law is worth twice its number, and R&D
     twice its letters.
     """
-    if codes and all(map(_DAY.fullmatch, codes)):
+    if codes and all(map(DAY.fullmatch, codes)):
         return tuple(words)
     if any(code.startswith("§") or "&" in code for code in codes):
         return (*words, *words)
@@ -639,7 +566,7 @@ def _drop_covered(words: dict[str, float], text: str) -> None:
     if text.isascii():
         return
     for pair in list(words):
-        if len(pair) == 2 and _IS_HAN.search(pair):
+        if len(pair) == 2 and characters.IS_HAN.search(pair):
             for character in pair:
                 words.pop(character, None)
 
@@ -663,85 +590,6 @@ def _add_span(spans: list[tuple[int, int]], start: int, end: int) -> None:
 
 def _shift(spans: Iterable[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
     return [(start + offset, end + offset) for start, end in spans]
-
-
-def _split_unspaced(word: str) -> Iterator[str]:
-    """Yield the Han characters and the pairs of characters of a script without spaces.
-
-    Pieces in other scripts are words.
-    """
-    for piece in _PIECE.findall(word):
-        if len(piece) == 1 or not _IS_UNSPACED.match(piece):
-            yield piece
-            continue
-        yield from _IS_HAN.findall(piece)
-        for start in range(len(piece) - 1):
-            yield piece[start : start + 2]
-
-
-def _strip_possessive(compound: str) -> str:
-    """Return a compound in its plain form, without a possessive 's."""
-    clean = characters.normalise(compound)
-    return clean.removesuffix(_find_possessive(clean))
-
-
-def _find_possessive(compound: str) -> str:
-    if compound[-2:].lower() in ("'s", "\u2019s"):
-        return compound[-2:]
-    return ""
-
-
-def _is_code(compound: str, words: list[str]) -> bool:
-    if _PROSE_NUMBER.fullmatch(compound):
-        return False
-    longest = max(map(len, words))
-    if len(words) > _MAX_PARTS or longest > _MAX_WORD_LENGTH:
-        return False
-    return len(words) > 1 or len(_RUN.findall(compound)) > 1
-
-
-def _format_code(compound: str) -> str:
-    """Return a whole code: `phx121` → `phx-121`, `v2.3.1` → `v-2.3.1`.
-
-    `iso/iec-27001` becomes `iso-iec-27001`.
-    """
-    plain = characters.fold(re.sub("[\u2010\u2011]", "-", characters.unify_code(compound)))
-    plain = characters.split_letters_from_digits(plain)
-    return re.sub(r"(?<!\d)[./]|[./](?!\d)", "-", plain)
-
-
-def _find_codes(compound: str) -> Iterator[str]:
-    """Yield a whole code, then what it holds: a version without its `v`, days."""
-    yield _format_code(compound)
-    if version := _VERSION.fullmatch(compound):
-        yield version[1]
-    yield from _find_days(compound)
-
-
-def _find_days(code: str) -> Iterator[str]:
-    """Yield the days within a code: `2031-04-12` of `img-20310412-scan`."""
-    for day in _DAY_IN_CODE.finditer(code):
-        figure = read_figure(day[0])
-        if figure is not None:
-            yield from filter(_DAY.fullmatch, figure.codes)
-
-
-def _split_code(words: list[str]) -> Iterator[str]:
-    """Yield the words of a code, and the longer runs of those that mix letters and digits.
-
-    A single mixed word yields its runs if two of them are long (`phx121`), else itself (`mp3`,
-    `h2o`).
-    """
-    for word in words:
-        runs = _RUN.findall(word)
-        long_runs = []
-        if len(runs) > 1:
-            long_runs = [run for run in runs if len(run) > 1]
-        has_several_words = len(words) > 1
-        if has_several_words or len(long_runs) < 2:
-            yield word
-        if has_several_words or len(long_runs) > 1:
-            yield from long_runs
 
 
 def _build_filter(kind: str, language: str | None) -> TextAnalyzer | None:

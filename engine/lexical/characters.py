@@ -7,6 +7,8 @@ import unicodedata
 from functools import lru_cache
 from itertools import chain
 
+BLANK = " \u00a0\u2009\u202f"
+"""The blanks that numbers are grouped with."""
 JOINERS = "-./\u2010\u2011"
 _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
 # They part the letters of Persian and Indic words, and are often left out.
@@ -29,6 +31,11 @@ LINE_WITHIN = rf"(?<=[{_HAN_OR_KANA}])[ \t]*\n[ \t]*(?=[{_HAN_OR_KANA}])"
 LINE_HYPHEN = r"[-\u2010](?<=[^\W\d_].)[ \t]*\n[ \t]*(?=[^\W\d_])"
 """A hyphen at a line end, which may split a word in plain text."""
 UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+"""Scripts that are written without spaces."""
+IS_UNSPACED = re.compile(f"[{UNSPACED}]")
+IS_HAN = re.compile(f"[{HAN}]")
+PIECE = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
+"""A part of a word that is in such a script, or has nothing of one."""
 
 _SUPERSCRIPT = (
     "\u2460-\u2473\u24d0-\u24e9\u2776-\u277f"

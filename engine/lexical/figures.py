@@ -19,15 +19,14 @@ from functools import lru_cache
 
 from engine.core.calendar_names import CALENDAR_NAMES
 from engine.lexical import account_numbers, telephones, units
-from engine.lexical.characters import compound_pattern, fold, normalise, spell_out
+from engine.lexical.characters import BLANK, compound_pattern, fold, normalise, spell_out
 
-_BLANK = " \u00a0\u2009\u202f"
-_SPACE = rf"[{_BLANK}]{{1,2}}"
+_SPACE = rf"[{BLANK}]{{1,2}}"
 # Where a line may end within a day: 17. Mai / 2031.
-_GAP = rf"(?:[{_BLANK}]{{1,2}}|[{_BLANK}]?\n[{_BLANK}]*)"
+_GAP = rf"(?:[{BLANK}]{{1,2}}|[{BLANK}]?\n[{BLANK}]*)"
 _HYPHEN = "\u2010\u2011-"
 # What separates the groups of an amount, beside a comma or a full stop: 12'750 or 12 750.
-_GROUP = rf"['\u2019{_BLANK}]"
+_GROUP = rf"['\u2019{BLANK}]"
 # A figure does not end before a letter, nor within a longer one: 12.5 is none in 12.5.3.
 _END = rf"(?!\w|[.,]\d|[./{_HYPHEN}]\w)"
 # An amount may end before its unit: 12,5Nm.
@@ -48,18 +47,18 @@ _AMOUNT = "|".join(
 )
 # 17 May 2031, 17. Mai 31, 17th of May, 2031, 1er mai 2031, 17 de mayo de 2031
 _DAY = (
-    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?{_GAP}(?:(?:of|de)[{_BLANK}])?"
-    rf"[^\W\d_]{{3,10}}\.?,?{_GAP}(?:de[{_BLANK}])?\d{{2,4}}"
+    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?{_GAP}(?:(?:of|de)[{BLANK}])?"
+    rf"[^\W\d_]{{3,10}}\.?,?{_GAP}(?:de[{BLANK}])?\d{{2,4}}"
 )
 # May 17, 2031 or Sept. 17th 2031
 _DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?{_GAP}\d{{1,2}}(?:st|nd|rd|th)?,?{_GAP}\d{{4}}"
 # 0171 234 5678
-_GROUPS = rf"\d{{2,8}}(?:[{_BLANK}]\d{{2,8}}){{1,7}}(?![{_BLANK}]?\d)"
+_GROUPS = rf"\d{{2,8}}(?:[{BLANK}]\d{{2,8}}){{1,7}}(?![{BLANK}]?\d)"
 # (030) 1234-567, of which the bracket before is left out
-_MORE_DIGITS = rf"(?:[{_BLANK}{_HYPHEN}]\d{{2,8}}){{0,4}}(?![{_BLANK}]?\d)"
-_AREA = rf"(?<=\()\d{{2,6}}\)[{_BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
+_MORE_DIGITS = rf"(?:[{BLANK}{_HYPHEN}]\d{{2,8}}){{0,4}}(?![{BLANK}]?\d)"
+_AREA = rf"(?<=\()\d{{2,6}}\)[{BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
 # 4 006381 333931, the number under a bar code
-_EAN = rf"\d[{_BLANK}]\d{{6}}[{_BLANK}]\d{{6}}(?![{_BLANK}]?\d)"
+_EAN = rf"\d[{BLANK}]\d{{6}}[{BLANK}]\d{{6}}(?![{BLANK}]?\d)"
 
 
 def _build_after_digit(wholes: tuple[str, ...]) -> str:
@@ -80,15 +79,15 @@ _AFTER_LETTER = (
     r"|(?<!\w)\.net(?!\w)"
 )
 # § 12, §12a or §§ 12, of a law or a contract
-_SECTION = rf"§{{1,2}}[{_BLANK}]{{0,2}}\d{{1,4}}[a-z]?(?!\w|[.,/{_HYPHEN}]\d)"
+_SECTION = rf"§{{1,2}}[{BLANK}]{{0,2}}\d{{1,4}}[a-z]?(?!\w|[.,/{_HYPHEN}]\d)"
 # R&D or R & D
-_AMPERSAND = rf"(?<!\w)[^\W\d_]{{1,2}}[{_BLANK}]?&[{_BLANK}]?[^\W\d_]{{1,2}}(?!\w)"
+_AMPERSAND = rf"(?<!\w)[^\W\d_]{{1,2}}[{BLANK}]?&[{BLANK}]?[^\W\d_]{{1,2}}(?!\w)"
 _DIGIT_HINT = re.compile(
     "|".join(
         (
             telephones.HINT,
-            rf"\d(?:\)[{_BLANK}]?\d",  # (030) 12
-            rf"[.,'\u2019{_BLANK}]\d",  # 9,9 or 12 7
+            rf"\d(?:\)[{BLANK}]?\d",  # (030) 12
+            rf"[.,'\u2019{BLANK}]\d",  # 9,9 or 12 7
             rf"[a-z.]{{0,2}}{_GAP}[^\W\d_])",  # 17th of
         )
     )
@@ -107,8 +106,8 @@ _IS_SECTION = re.compile(_SECTION)
 _IS_AMPERSAND = re.compile(_AMPERSAND)
 _IS_AMOUNT = re.compile(_AMOUNT)
 # 030/1234-567, as a word of the text has it, or 0171 234 5678
-_IS_GROUPS = re.compile(rf"\d+(?:[{_BLANK}./{_HYPHEN}]\d+)+")
-_AFTER_AREA = re.compile(rf"\)[{_BLANK}]?")
+_IS_GROUPS = re.compile(rf"\d+(?:[{BLANK}./{_HYPHEN}]\d+)+")
+_AFTER_AREA = re.compile(rf"\)[{BLANK}]?")
 _NUMBER = re.compile(r"\d{4,34}")
 # 2031-05-17, 2031/5/17 or 2031-05-17t12:00
 _YEAR_FIRST = re.compile(r"(\d{4})[-./](\d{1,2})[-./](\d{1,2})(?:t\d.*)?")
@@ -119,7 +118,7 @@ _COMPACT = re.compile(r"((?:19|20)\d\d)(\d\d)(\d\d)")
 # 17, may and 2031 in 17 may 2031
 _PIECE = re.compile(r"[^\W\d_]+|\d+")
 # 2030/2031
-_ALL_YEARS = re.compile(rf"(?:(?:1[5-9]|20)\d\d[{_BLANK}./{_HYPHEN}]?)+")
+_ALL_YEARS = re.compile(rf"(?:(?:1[5-9]|20)\d\d[{BLANK}./{_HYPHEN}]?)+")
 _SPELLINGS = {".net": "dotnet", "asp.net": "dotnet", "ado.net": "dotnet", "vb.net": "dotnet"}
 _MIN_DIGITS = 7
 _MAX_DIGITS = 34
@@ -197,7 +196,7 @@ def read_figure(compound: str) -> Figure | None:
     if not any(map(str.isdigit, compound)):
         return None
     if _IS_SECTION.fullmatch(compound):
-        return Figure((f"§-{compound.lstrip('§' + _BLANK)}",))
+        return Figure((f"§-{compound.lstrip('§' + BLANK)}",))
     days = [day.isoformat() for day in _read_days(compound)]
     if days:
         return Figure(tuple(dict.fromkeys(days)))
@@ -238,7 +237,7 @@ def _build_number(groups: str, numbers: tuple[str, ...]) -> Figure:
     If it is typed with marks between the groups (`030/1234-567`), it is also a code as typed.
     """
     codes = [f"{number}.0" for number in numbers]
-    has_blanks = any(blank in groups for blank in _BLANK)
+    has_blanks = any(blank in groups for blank in BLANK)
     if _IS_GROUPS.fullmatch(groups) and not has_blanks:
         codes.insert(0, re.sub("[\u2010\u2011]", "-", groups))
     return Figure(tuple(codes), numbers)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 
-_BLANK = " \u00a0\u2009\u202f"
-_SPACE = f"[{_BLANK}]"
+from engine.lexical.characters import BLANK
+
+_SPACE = f"[{BLANK}]"
 _SEPARATOR = rf"(?:{_SPACE}?[/\u2010-\u2013-]{_SPACE}?|{_SPACE})"
 _AREA_IN_BRACKETS = r"\(\d{1,5}\)"
 _INTERNATIONAL = (
@@ -20,7 +21,7 @@ _MORE_DIGITS_FOLLOW = rf"{_SPACE}?\d"
 _MIN_DIGITS = 7
 _MAX_DIGITS = 17
 # Between two digits, at most a blank, a mark, a blank and a bracket.
-_HAS_ENOUGH_DIGITS = rf"(?=\+?(?:[{_BLANK}/\u2010-\u2013().-]{{0,4}}\d){{{_MIN_DIGITS}}})"
+_HAS_ENOUGH_DIGITS = rf"(?=\+?(?:[{BLANK}/\u2010-\u2013().-]{{0,4}}\d){{{_MIN_DIGITS}}})"
 PATTERN = rf"{_HAS_ENOUGH_DIGITS}(?:{_INTERNATIONAL}|{_NATIONAL})(?!{_MORE_DIGITS_FOLLOW})"
 """A pattern of what may be a telephone number that begins with `+` or 0."""
 HINT = rf"\+{_SPACE}?\d|\d{_SPACE}?[/\u2013-]{_SPACE}\d|\d\){_SEPARATOR}\d"

@@ -85,14 +85,15 @@ class StageContext(ProjectSnapshot):
 
     `should_stop` returns only while the run is not paused. `should_finish` says whether the user
     wants the stage to end early with its result so far; only training calls it. `forced`: the user
-    asked for the stage even if up to date.
+    asked for the stage even if up to date. What works like a stage outside of a run has neither
+    `fingerprint` nor `run`.
     """
 
     stage: str
-    fingerprint: str
-    run: str
-    emit: Emit
-    should_stop: Callable[[], bool]
+    fingerprint: str = ""
+    run: str = ""
+    emit: Emit = field(default=lambda _event: None)
+    should_stop: Callable[[], bool] = field(default=lambda: False)
     should_finish: Callable[[], bool] = field(default=lambda: False)
     forced: bool = False
     _chosen: set[tuple[str, str]] = field(default_factory=set)

@@ -53,11 +53,14 @@ def expect(is_true: object, what: str) -> None:
         raise RuntimeError(what)
 
 
-def wait_for(look: Callable[[], object], child: subprocess.Popen[bytes], what: str) -> None:
-    """Wait until `look` returns something true while a process runs."""
+def wait_for(
+    look: Callable[[], object], what: str, child: subprocess.Popen[bytes] | None = None
+) -> None:
+    """Wait until `look` returns something true, which a process may have to be running for."""
     end = time.monotonic() + SECONDS
     while not look():
-        expect(child.poll() is None, f"{what}: the process ended with {child.returncode}")
+        if child is not None:
+            expect(child.poll() is None, f"{what}: the process ended with {child.returncode}")
         expect(time.monotonic() < end, f"{what} did not happen within {SECONDS:.0f} s")
         time.sleep(PAUSE_SECONDS)
 
@@ -145,7 +148,7 @@ def ask_over_http(project: str, query: str) -> None:
             return False
 
     with started("serve", project, "--http", f"127.0.0.1:{port}") as child:
-        wait_for(is_answered, child, "an answer over HTTP")
+        wait_for(is_answered, "an answer over HTTP", child)
 
 
 def keep_up(project: str, documents: Path) -> None:
@@ -153,7 +156,12 @@ def keep_up(project: str, documents: Path) -> None:
     with started("watch", project) as child:
         time.sleep(PAUSE_SECONDS)
         (documents / "zebra.txt").write_text("The zebra eats oats in the stable.")
-        wait_for(lambda: "zebra.txt" in search(project, "zebra oats"), child, "finding a new file")
+        wait_for(lambda: "zebra.txt" in search(project, "zebra oats"), "finding a new file", child)
+    # A stage notices within seconds that the process that started it was killed.
+    wait_for(
+        lambda: not json.loads(run_engine("status", project, "--json"))["running"],
+        "the end of the stage",
+    )
 
 
 def main() -> int:

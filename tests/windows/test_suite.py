@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import psutil
 import pytest
@@ -20,11 +21,30 @@ def test_last(): pass
 """
 
 
-def test_a_run_goes_on_after_a_test_that_ends_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def suite(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    suite = importlib.import_module("suite")
+    return importlib.import_module("suite")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    path = tmp_path / "record.jsonl"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def resume(record: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    module = importlib.import_module("resume")
+    monkeypatch.setenv(module.RECORD, str(record))
+    return module
+
+
+def test_a_run_goes_on_after_a_test_that_ends_the_process(
+    suite: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(suite, "HERE", True)
     (tmp_path / "pytest.ini").touch()
     tests = tmp_path / "tests"
@@ -49,10 +69,8 @@ print(child.pid)
 
 
 def test_nobody_waits_for_a_process_that_a_test_has_left_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    suite: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    suite = importlib.import_module("suite")
     monkeypatch.setattr(suite, "HERE", False)
     monkeypatch.setattr(suite, "build_environment", lambda _seconds: dict(os.environ))
     command = [sys.executable, "-c", LEAVES_A_PROCESS]
@@ -66,25 +84,15 @@ def test_nobody_waits_for_a_process_that_a_test_has_left_behind(
     ("status", "is_complete"), [(0, True), (1, True), (2, False), (3, False), (4, False), (5, True)]
 )
 def test_only_a_run_that_left_out_no_test_has_an_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, *, is_complete: bool
+    resume: ModuleType, record: Path, status: int, *, is_complete: bool
 ) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    resume = importlib.import_module("resume")
-    record = tmp_path / "record.jsonl"
-    record.touch()
-    monkeypatch.setenv(resume.RECORD, str(record))
     resume.pytest_sessionfinish(status)
     assert (resume.END in resume.read_record(record)) is is_complete
 
 
 def test_a_test_that_is_begun_again_counts_as_broken_off_until_it_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    resume: ModuleType, record: Path
 ) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    resume = importlib.import_module("resume")
-    record = tmp_path / "record.jsonl"
-    record.touch()
-    monkeypatch.setenv(resume.RECORD, str(record))
     recorded = []
     for outcome in ("rerun", "passed"):
         report = pytest.TestReport("a", ("a.py", 1, "a"), {}, "passed", None, "call")

@@ -166,15 +166,6 @@ def _format_result(status: ProjectStatus, record: StageRun) -> Iterator[Content]
         reason = summary.get("reason") or "it gave none"
         yield plain(f"No adapter was trained: {reason}.", "bold $text-warning")
         return
-    if "given" in summary:
-        given = _format_number(summary["given"])
-        chunks = _format_number(summary.get("chunks"))
-        yield plain(
-            f"A map was fitted to {given} of {chunks} chunks, whose vectors are given; nothing was"
-            " trained.",
-            "bold",
-        )
-        return
     best = summary.get("best_step")
     if best == 0:
         kept = "every step was clearly worse than the start"

@@ -13,8 +13,8 @@ if sys.platform == "win32":
     import _winapi
     import ctypes
     import struct
-    from collections.abc import Sequence
-    from contextlib import suppress
+    from collections.abc import Iterator, Sequence
+    from contextlib import contextmanager, suppress
     from ctypes import wintypes
 
     _security = ctypes.WinDLL("advapi32", use_last_error=True)
@@ -60,11 +60,8 @@ if sys.platform == "win32":
             check_call(_security.OpenProcessToken(process, _ALL_ACCESS, ctypes.byref(own)))
             try:
                 self.lockdown = _make_lockdown_token(own)
-                try:
+                with _closed_on_failure(self.lockdown):
                     self.initial = _make_initial_token(own)
-                except BaseException:
-                    _close(self.lockdown)
-                    raise
             finally:
                 _close(own)
 
@@ -116,12 +113,9 @@ if sys.platform == "win32":
                 denied.append(_Group(group.identifier, _DENIES_ONLY))
         nobody = ctypes.create_string_buffer(_NOBODY, len(_NOBODY))
         token = _restrict(own, denied, [_Group(ctypes.addressof(nobody), 0)])
-        try:
+        with _closed_on_failure(token):
             # Without that to pass through folders, too: some files in closed ones are everyone's.
             _remove_privileges(token)
-        except BaseException:
-            _close(token)
-            raise
         return token
 
     def _make_initial_token(own: wintypes.HANDLE) -> wintypes.HANDLE:
@@ -164,11 +158,8 @@ if sys.platform == "win32":
                 ctypes.byref(token),
             )
         )
-        try:
+        with _closed_on_failure(token):
             _lower_integrity(token)
-        except BaseException:
-            _close(token)
-            raise
         return token
 
     def _lower_integrity(token: wintypes.HANDLE) -> None:
@@ -200,6 +191,15 @@ if sys.platform == "win32":
         count = struct.unpack_from("I", information)[0]
         groups = (_Group * count).from_buffer(information, ctypes.alignment(_Group))
         return [group for group in groups if not group.attributes & _IS_INTEGRITY]
+
+    @contextmanager
+    def _closed_on_failure(token: wintypes.HANDLE) -> Iterator[None]:
+        """Close a token if the block raises."""
+        try:
+            yield
+        except BaseException:
+            _close(token)
+            raise
 
     def _close(token: wintypes.HANDLE) -> None:
         _winapi.CloseHandle(token.value or 0)

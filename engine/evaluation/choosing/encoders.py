@@ -220,8 +220,6 @@ def try_encoder(
             settings=chosen,
             store=store,
             stage="encoders",
-            fingerprint="",
-            run="",
             emit=_print_progress,
             should_stop=should_stop,
         )

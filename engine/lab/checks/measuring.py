@@ -78,8 +78,6 @@ def measure_project(
             settings=settings,
             store=store,
             stage="evaluate",
-            fingerprint="",
-            run="",
             emit=emit,
             should_stop=should_stop,
         )

@@ -29,16 +29,7 @@ CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "s
 
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
     """Return the project as the stage evaluate sees it, with a context that discards events."""
-    return StageContext(
-        project=project,
-        settings=project.settings(),
-        store=store,
-        stage="evaluate",
-        fingerprint="",
-        run="",
-        emit=lambda _event: None,
-        should_stop=lambda: False,
-    )
+    return StageContext(project, project.settings(), store, "evaluate")
 
 
 def _list_statistics(project: ProjectFolder) -> Labelled:

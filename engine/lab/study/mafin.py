@@ -260,7 +260,6 @@ def compare_with_black_box(
             store=store,
             stage="train",
             fingerprint=folder.name,
-            run="",
             emit=emit,
             should_stop=should_stop,
         )

@@ -130,8 +130,6 @@ def test_before_it_and_after_it() -> None:
     assert numbers(shown) == [1200, 3, 20, 900]  # steps, minutes and seconds, the step that is kept
     assert ENDED["no gain"] in shown
     assert WHAT_IT_DOES not in shown
-    fitted = StageRun("train", summary={"adapter": "a", "chunks": 1300, "given": 1200, "spare": 5})
-    assert numbers(text_of(status("done"), RunState(), History({"train": fitted}))) == [1200, 1300]
     nothing = StageRun("train", summary={"adapter": None, "reason": "too few [/ queries"})
     assert "too few [/ queries" in text_of(status("done"), RunState(), History({"train": nothing}))
     assert "why it is so" in text_of(status("stale"), RunState(), History({"train": record}))
