@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 _CACHE_SIZE = 1_000_000
 
 _MARK = re.compile(f"[{characters.JOINERS}]")
-_MAX_LOOKED_UP = 10
-"""Maximum words of a query in which days written in words are looked up.
+MAX_LOOKED_UP = 10
+"""Maximum words of a query in which days written in words, and sequences, are looked up.
 
-In a longer query such a day is mentioned in passing, and weighs less.
+In a longer query they are mentioned in passing, and weigh less.
 """
 # The first character of the code of joined words: `e-mail` has the code `-email`. No other code
 # begins with it.
@@ -59,7 +59,9 @@ _SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
 _SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
 _SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
 _HUMP = re.compile(r"[a-z\u00df-\u00ff][A-Z\u00c0-\u00de]|[A-Z]{3}[a-z]{2}")
-_HUMPED = re.compile(rf"[^\W\d_]*(?:{_HUMP.pattern})[^\W\d_]*")
+_LETTERS = re.compile(r"[^\W\d_]+")
+# A word with more parts than getUserName may have is data.
+_MAX_HUMPS = 10
 # A tax number such as de123456789, which may be written in groups elsewhere.
 _NUMBER_OF_COUNTRY = re.compile(r"[a-z]{1,3}-(\d{7,})")
 
@@ -169,10 +171,11 @@ class Analyzer:
 
     def _join_humps(self, text: str) -> Iterator[str]:
         """Yield the codes of the parts of words such as getUserName."""
-        for word in _HUMPED.findall(text):
+        for word in _LETTERS.findall(text):
             parts = characters.split_humps(word)
-            for part in parts if len(parts) > 1 else ():
-                yield from map(_add_joint, self._word_terms(part.lower()))
+            if 1 < len(parts) <= _MAX_HUMPS:
+                for part in parts:
+                    yield from map(_add_joint, self._word_terms(part.lower()))
 
     def _find_sequences(self, first: str, second: str, codes: Sequence[str]) -> Iterator[str]:
         """Yield the codes of two compounds that follow each other in a text, and of the second.
@@ -244,7 +247,7 @@ class Analyzer:
                 numbers = tuple(word for word in words if word.isdigit())
                 for code in codes:
                     days_in_words[code] = numbers[:1]
-        if len(query.words) > _MAX_LOOKED_UP:
+        if len(query.words) > MAX_LOOKED_UP:
             # A code weighs as much as its parts, and one number weighs less than a whole day.
             query.codes.update(days_in_words)
         _drop_covered(query.words, text)

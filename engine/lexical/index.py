@@ -36,7 +36,15 @@ import tantivy
 from engine.core.arrays import Floats, Ids, Ranking
 from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
-from engine.lexical.analysis import JOINT, Analyzer, QueryTerms, find_joined, is_code, is_whole
+from engine.lexical.analysis import (
+    JOINT,
+    MAX_LOOKED_UP,
+    Analyzer,
+    QueryTerms,
+    find_joined,
+    is_code,
+    is_whole,
+)
 from engine.lexical.bm25 import Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
 from engine.lexical.code_spellings import CodeVocabulary
@@ -593,17 +601,24 @@ class LexicalIndex:
     def _find_additional_codes(self, terms: QueryTerms) -> dict[str, tuple[str, ...]]:
         """Return the indexed codes of words written as several, and of sequences.
 
-        Each with the part that it is worth: of two spellings, the one that more chunks contain.
+        Each with the parts that it is worth: of two spellings, the one that more chunks contain. In
+        a short query a sequence is worth two parts, so that it comes before its words elsewhere.
         """
-        spellings = {code: code.removeprefix(JOINT) for code in sorted(find_joined(terms.single))}
+        spellings: dict[str, str] = {}
         for code in sorted({*terms.sequences, *terms.codes}):
             other = find_other_spelling(code)
             spellings.setdefault(code, other or code)
             spellings.setdefault(other, code)
+        spellings.pop("", None)
+        times = 2 if len(terms.words) <= MAX_LOOKED_UP else 1
         found: dict[str, tuple[str, ...]] = {}
         for code, other in spellings.items():
-            if code and self.document_frequency(code):
-                found[code] = (max(code, other, key=self.document_frequency),)
+            if self.document_frequency(code):
+                found[code] = times * (max(code, other, key=self.document_frequency),)
+        for code in sorted(find_joined(terms.single)):
+            if self.document_frequency(code):
+                word = code.removeprefix(JOINT)
+                found[code] = (max(code, word, key=self.document_frequency),)
         return found
 
     def _build_query(self, terms: QueryTerms) -> tantivy.Query:

@@ -18,10 +18,11 @@ _MARK = "="
 _WORD = re.compile(r"[^\W\d_]{1,30}")
 # 10, 3a, 3.11.4 or v18.16.0-rc1
 _NUMBER = re.compile(r"v?(\d{1,5}(?:\.\d{1,5}){0,3}[a-z]?)(?:[-/].*)?")
+_ENDS_IN_YEAR = re.compile(r"\.(?:19|20)\d\d\Z")
 _DAY = re.compile(r"([012]?\d|3[01])(?:st|nd|rd|th|er)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _MONTH = re.compile(r"(?P<first>(?:19|20)\d\d)[-./](\d{1,2})|(\d{1,2})[-./](?P<last>(?:19|20)\d\d)")
-_TIME_HINT = re.compile(r"\d[:h]\d\d|\d[ \u00a0]?(?:uhr|[ap]\.?m\b)")
+_TIME_HINT = re.compile(r"\d[:h]\d\d|\d[ \u00a0]?(?:uhr|[ap]\.?m\b)|\.\d\d[ \u00a0]?h\b")
 _TIME = re.compile(
     r"(?<![\w:.,])(\d{1,2})(?:([:.h])([0-5]\d)(?::[0-5]\d)?)?"
     r"(?:[ \u00a0]?(?:(uhr|h)|([ap])\.?m))?(?![\w:]|[.,]\d)"
@@ -29,6 +30,8 @@ _TIME = re.compile(
 _EAST_ASIAN_DATE = re.compile(
     "((?:19|20)\\d\\d) ?[\u5e74\ub144] ?(\\d{1,2}) ?[\u6708\uc6d4](?: ?(\\d{1,2}) ?[\u65e5\uc77c])?"
 )
+# Units that are part of a time of day.
+_CLOCK = frozenset(("am", "pm", "uhr"))
 _PARTICLES = frozenset(("of", "de"))
 _ROMAN = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xxi xxii xxiii xxiv xxv"
 _ROMAN_VALUES = (2, 3, 4, *range(6, 10), *range(11, 20), *range(21, 26))
@@ -59,7 +62,7 @@ def find_sequences(first: str, second: str) -> list[str]:
     """
     first = normalise(first)
     second = normalise(second).replace("\u00b7", "")
-    if first.isdigit() and units.is_unit(second):
+    if first.isdigit() and units.is_unit(second) and second not in _CLOCK:
         return [f"{_MARK}{first}-{fold(second)}"]
     if _WORD.fullmatch(second) and second not in _ROMAN_NUMBERS:
         month = MONTHS.get(fold(second))
@@ -78,7 +81,7 @@ def find_sequences(first: str, second: str) -> list[str]:
     if roman:
         return [f"{_MARK}{word}-{roman}"]
     number = _NUMBER.fullmatch(second)
-    if number is None:
+    if number is None or _ENDS_IN_YEAR.search(second):
         return []
     parts = number[1].split(".")
     return [f"{_MARK}{word}-{'.'.join(parts[: end + 1])}" for end in range(len(parts))]
@@ -94,7 +97,9 @@ def find_other_spelling(code: str) -> str:
 def find_measure(compound: str) -> list[str]:
     """Return the code of a measure that is written as one word: `45nm`."""
     measure = units.split_measure(compound)
-    return [f"{_MARK}{'-'.join(map(fold, measure))}"] if measure else []
+    if not measure or measure[1] in _CLOCK:
+        return []
+    return [f"{_MARK}{'-'.join(map(fold, measure))}"]
 
 
 def find_month(compound: str) -> list[str]:

@@ -57,7 +57,7 @@ TEXTS = {
     5: "According to Annex III the yard is closed, and so are the gates at the other side of it.",
     6: "Annex II has 3 pages",
     7: "Delivered 14.03.2031 to the yard at the other side of the long road behind the old mill.",
-    8: "March of 2031 ducks",
+    8: "2031 ducks in March",
     9: "We close on the 5th of September, if nobody in the house objects to it before that day.",
     10: "September had 5 rains",
     11: "The torque is 45 Nm at each of the bolts that hold the cover of the pump to the frame.",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-import pytest
-
 from engine.core.messages.search import Search
 from engine.search.searcher import Searcher
 
@@ -23,37 +21,27 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def searcher(corpus: Any) -> Any:
+CODES = {"080442957X": "isbn.txt", "v3.11.4": "version.txt", "Python 3.11": "version.txt"}
+WORDS = {
+    "data base partners": "base.txt",
+    "username": "name.txt",
+    "getUserId": "camel.txt",
+    "KW42": "week.txt",
+}
+
+
+def test_what_documents_write_otherwise_is_found(indexed: Any) -> None:
     for path, text in TEXTS.items():
-        corpus.put(path, [text])
-    corpus.index(language="en")
-    with closing(Searcher(corpus.project)) as opened:
-        yield opened
-
-
-@pytest.mark.parametrize("mode", ["bm25", "hybrid"])
-@pytest.mark.parametrize(
-    ("query", "path"),
-    [
-        ("080442957X", "isbn.txt"),
-        ("v3.11.4", "version.txt"),
-        ("Python 3.11", "version.txt"),
-        ("data base partners", "base.txt"),
-        ("username", "name.txt"),
-        ("getUserId", "camel.txt"),
-        ("KW42", "week.txt"),
-    ],
-)
-def test_what_documents_write_otherwise_is_found(
-    searcher: Searcher, query: str, path: str, mode: Any
-) -> None:
-    found = searcher.search(Search(query, mode))
-    assert found.hits[0].path == path
-    assert found.hits[0].marks
-    assert (found.notes, found.suggestion) == ((), "")
-
-
-def test_words_of_a_sentence_are_not_joined(searcher: Searcher) -> None:
-    found = searcher.search(Search("what is land", "bm25"))
-    assert "island.txt" not in [hit.path for hit in found.hits]
+        indexed.put(path, [text])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        for query, path in {**CODES, **WORDS}.items():
+            found = searcher.search(Search(query, "bm25"))
+            assert found.hits[0].path == path, query
+            assert found.hits[0].marks, query
+            assert (found.notes, found.suggestion) == ((), ""), query
+        for query, path in CODES.items():
+            found = searcher.search(Search(query, "hybrid"))
+            assert found.hits[0].path == path, query
+        found = searcher.search(Search("what is land", "bm25"))
+        assert "island.txt" not in [hit.path for hit in found.hits]
