@@ -58,7 +58,7 @@ JOINT = "-"
 _SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
 _SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
 _SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
-_HUMP = re.compile(r"[a-z\u00df-\u00ff][A-Z\u00c0-\u00de]|[A-Z]{3}[a-z]{2}")
+_HUMP = re.compile("[A-Za-z\u00df-\u00ff][A-Z\u00c0-\u00de][A-Za-z\u00df-\u00ff]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 # A word with more parts than getUserName may have is data.
 _MAX_HUMPS = 10
@@ -150,18 +150,14 @@ class Analyzer:
         if _HUMP.search(text):
             terms.codes.extend(self._join_humps(text))
         text = _lower(text)
-        previous = ""
-        follows_number = False
-        for compound in compound_pattern_for(text).findall(text):
+        compounds = compound_pattern_for(text).findall(text)
+        for compound in compounds:
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
             terms.codes.extend(codes)
-            if follows_number or sequences.may_end_sequence(compound):
-                terms.sequences.extend(self._find_sequences(previous, compound, codes))
-            if not sequences.is_particle(compound):
-                previous = compound if words else ""
-                follows_number = compound[0].isdigit()
-        for _, found in chain(sequences.find_times(text), sequences.find_dates(text)):
+        for place in sequences.find_places(compounds):
+            terms.sequences.extend(self._find_sequences(compounds, place))
+        for _, found in chain(sequences.find_times(text, compounds), sequences.find_dates(text)):
             terms.sequences.extend(found)
         if _SPACED_OUT_START.match(text) or _SPACED_OUT_LINE.search(text):
             for word in _SPACED_OUT.findall(text):
@@ -177,17 +173,27 @@ class Analyzer:
                 for part in parts:
                     yield from map(_add_joint, self._word_terms(part.lower()))
 
-    def _find_sequences(self, first: str, second: str, codes: Sequence[str]) -> Iterator[str]:
-        """Yield the codes of two compounds that follow each other in a text, and of the second.
+    def _find_sequences(self, compounds: Sequence[str], place: int) -> Iterator[str]:
+        """Yield the codes of a compound with the one before it or after it, and its own.
 
-        `codes` are those of the second.
+        It is the one at a `place` that may be a number.
         """
-        if first and not (self._stop_words is None and _is_stop_word_somewhere(first)):
-            yield from sequences.find_sequences(first, second)
-        yield from _find_sequences_within(second)
-        for code in codes:
+        number = compounds[place]
+        before, after = sequences.find_neighbours(compounds, place)
+        if before and self._is_in_sequences(before):
+            yield from sequences.find_sequences(before, number)
+        if after and not sequences.find_places([after]):
+            yield from sequences.find_sequences(number, after)
+        yield from _find_sequences_within(number)
+        for code in self._analyse_compound(number)[1]:
             if DAY.fullmatch(code):
                 yield from sequences.find_in_day(code)
+
+    def _is_in_sequences(self, word: str) -> bool:
+        """Tell whether a word counts with the number after it, which stop words do not."""
+        if self._stop_words is None:
+            return not _is_stop_word_somewhere(word)
+        return bool(self._analyse_compound(word)[0])
 
     def analyse(self, text: str) -> list[str]:
         """Return the terms of a text: its words in order, then its codes, with repetitions."""
@@ -218,7 +224,9 @@ class Analyzer:
         days_in_words: dict[str, tuple[str, ...]] = {}
         compounds = list(split_into_compounds(_lower(text)))
         query.sequences.update(_find_typed_sequences(compounds))
-        query.sequences.update(*(found for _, found in sequences.find_times(text.lower())))
+        query.sequences.update(
+            *(found for _, found in sequences.find_times(text.lower(), compounds))
+        )
         query.sequences.update(found[0] for _, found in sequences.find_dates(text))
         for compound in compounds:
             words, codes = analyse(compound)
@@ -306,21 +314,22 @@ class Analyzer:
                 continue  # Most words do not match.
             for start, end in self._find_spans(raw, terms):
                 _add_span(spans, offset + start, offset + end)
-        dates = list(self._find_spans_of_dates(text, terms))
-        if not dates:
-            return spans
         merged: list[tuple[int, int]] = []
-        for start, end in sorted(spans + dates):
+        for start, end in sorted(chain(spans, self._find_spans_of_dates(text, terms))):
             _add_span(merged, start, end)
         return merged
 
     def _find_spans_of_dates(self, text: str, terms: set[str]) -> Iterator[tuple[int, int]]:
         """Yield the spans of times of day, and of dates as East Asian texts write them."""
         lower = text.lower()
-        if len(lower) == len(text):
-            for span, codes in chain(sequences.find_times(lower), sequences.find_dates(lower)):
-                if not terms.isdisjoint(codes):
-                    yield span
+        is_asked = any(sequences.is_sequence(term) or DAY.fullmatch(term) for term in terms)
+        if not is_asked or len(lower) != len(text):
+            return
+        compounds = compound_pattern_for(lower).findall(lower)
+        found = chain(sequences.find_times(lower, compounds), sequences.find_dates(lower))
+        for span, codes in found:
+            if not terms.isdisjoint(codes):
+                yield span
 
     def _find_spans(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within one compound, ascending by start."""

@@ -14,11 +14,11 @@ _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
 # They part the letters of Persian and Indic words, and are often left out.
 _INVISIBLE_JOINERS = "\u200c\u200d"
 # O'Brien and don't
-_ELISION = r"(?<=\b[^\W\d_])['\u2019](?=[^\W\d_]{3})|(?<=[^\W\d_]n)['\u2019](?=t(?!\w))"
+_ELISION = r"['\u2019](?:(?<=\b[^\W\d_].)(?=[^\W\d_]{3})|(?<=[^\W\d_]n.)(?=t(?!\w)))"
 # N·m and the Catalan col·legi
-_MIDDLE_DOT = r"(?<=[^\W\d_])\u00b7(?=[^\W\d_])"
+_MIDDLE_DOT = r"\u00b7(?<=[^\W\d_].)(?=[^\W\d_])"
 # The Hebrew abbreviations צה"ל and בע״מ
-_GERSHAYIM = '(?<=[\u05d0-\u05ea])["\u05f4](?=[\u05d0-\u05ea])'
+_GERSHAYIM = '["\u05f4](?<=[\u05d0-\u05ea].)(?=[\u05d0-\u05ea])'
 # Kolleg:innen, Kolleg*innen and Kollegen/-innen, as German names women and men.
 _WOMEN = r"[*:](?<=[^\W\d_]{3}.)(?=in(?:nen)?(?!\w))|/-(?<=[^\W\d_]{3}..)(?=in(?:nen)?(?!\w))"
 MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019\u00b7\"\u05f4*:{_INVISIBLE_JOINERS}]")

@@ -6,7 +6,8 @@ BM25 knows no order of words, and a number is in many chunks. So such a sequence
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from engine.lexical import units
 from engine.lexical.characters import fold, normalise
@@ -22,7 +23,6 @@ _ENDS_IN_YEAR = re.compile(r"\.(?:19|20)\d\d\Z")
 _DAY = re.compile(r"([012]?\d|3[01])(?:st|nd|rd|th|er)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _MONTH = re.compile(r"(?P<first>(?:19|20)\d\d)[-./](\d{1,2})|(\d{1,2})[-./](?P<last>(?:19|20)\d\d)")
-_TIME_HINT = re.compile(r"\d[:h]\d\d|\d[ \u00a0]?(?:uhr|[ap]\.?m\b)|\.\d\d[ \u00a0]?h\b")
 _TIME = re.compile(
     r"(?<![\w:.,])(\d{1,2})(?:([:.h])([0-5]\d)(?::[0-5]\d)?)?"
     r"(?:[ \u00a0]?(?:(uhr|h)|([ap])\.?m))?(?![\w:]|[.,]\d)"
@@ -30,8 +30,12 @@ _TIME = re.compile(
 _EAST_ASIAN_DATE = re.compile(
     "((?:19|20)\\d\\d) ?[\u5e74\ub144] ?(\\d{1,2}) ?[\u6708\uc6d4](?: ?(\\d{1,2}) ?[\u65e5\uc77c])?"
 )
-# Units that are part of a time of day.
-_CLOCK = frozenset(("am", "pm", "uhr"))
+_DIGITS = frozenset("0123456789")
+_MAX_TIME = 8
+_NUMBER_STARTS = frozenset("0123456789v")
+_HALVES = frozenset(("am", "pm", "uhr"))
+# What stands behind a time of day.
+_CLOCK = frozenset(("am", "pm", "a.m", "p.m", "uhr", "h"))
 _PARTICLES = frozenset(("of", "de"))
 _ROMAN = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xxi xxii xxiii xxiv xxv"
 _ROMAN_VALUES = (2, 3, 4, *range(6, 10), *range(11, 20), *range(21, 26))
@@ -43,15 +47,27 @@ def is_sequence(code: str) -> bool:
     return code.startswith(_MARK)
 
 
-def may_end_sequence(compound: str) -> bool:
-    """Tell at first sight whether a lower-case compound may be the second part of a sequence."""
-    first = compound[0]
-    return first.isdigit() or first == "v" or compound in _ROMAN_NUMBERS
+def find_places(compounds: Sequence[str]) -> list[int]:
+    """Return the places of the lower-case compounds that may be numbers: 10, v18 or iii."""
+    return [
+        place
+        for place, compound in enumerate(compounds)
+        if compound[0] in _NUMBER_STARTS or compound in _ROMAN_NUMBERS
+    ]
 
 
 def is_particle(compound: str) -> bool:
     """Tell whether a compound may stand between the parts of a sequence: 5th of September."""
     return compound in _PARTICLES
+
+
+def find_neighbours(compounds: Sequence[str], place: int) -> tuple[str, str]:
+    """Return the compounds before and after one, without particles; empty at either end."""
+    before = compounds[max(0, place - 2) : place]
+    after = compounds[place + 1 : place + 3]
+    words_before = [compound for compound in before if compound not in _PARTICLES]
+    words_after = [compound for compound in after if compound not in _PARTICLES]
+    return (words_before or [""])[-1], (words_after or [""])[0]
 
 
 def find_sequences(first: str, second: str) -> list[str]:
@@ -62,7 +78,7 @@ def find_sequences(first: str, second: str) -> list[str]:
     """
     first = normalise(first)
     second = normalise(second).replace("\u00b7", "")
-    if first.isdigit() and units.is_unit(second) and second not in _CLOCK:
+    if first.isdigit() and units.is_unit(second) and second not in _HALVES:
         return [f"{_MARK}{first}-{fold(second)}"]
     if _WORD.fullmatch(second) and second not in _ROMAN_NUMBERS:
         month = MONTHS.get(fold(second))
@@ -97,7 +113,7 @@ def find_other_spelling(code: str) -> str:
 def find_measure(compound: str) -> list[str]:
     """Return the code of a measure that is written as one word: `45nm`."""
     measure = units.split_measure(compound)
-    if not measure or measure[1] in _CLOCK:
+    if not measure or measure[1] in _HALVES:
         return []
     return [f"{_MARK}{'-'.join(map(fold, measure))}"]
 
@@ -117,12 +133,13 @@ def find_in_day(day: str) -> list[str]:
     return [_format_month(year, int(month)), _format_day(int(month), int(number))]
 
 
-def find_times(text: str) -> Iterator[tuple[Span, list[str]]]:
+def find_times(text: str, compounds: Sequence[str]) -> Iterator[tuple[Span, list[str]]]:
     """Yield the span of each time of day in a lower-case text, and its codes.
 
-    One on a clock of twelve hours has two: `2:30 pm` is 14:30, and 2:30 for those who leave out pm.
+    `compounds` are those of the text. A time on a clock of twelve hours has two codes: `2:30 pm` is
+    14:30, and 2:30 for those who leave out pm.
     """
-    if not _TIME_HINT.search(text):
+    if not _may_contain_time(compounds):
         return
     for match in _TIME.finditer(text):
         hour = int(match[1])
@@ -136,6 +153,16 @@ def find_times(text: str) -> Iterator[tuple[Span, list[str]]]:
         elif half == "a" and hour == 12:
             codes.append(_format_time(0, minutes))
         yield match.span(), codes
+
+
+def _may_contain_time(compounds: Sequence[str]) -> bool:
+    """Tell at first sight whether compounds may contain a time of day: 14 and 30, or 9pm."""
+    for number, following in pairwise((*compounds, "")):
+        if number[0] in _DIGITS and len(number) < _MAX_TIME:
+            is_minute = len(following) == 2 and following.isdigit()
+            if is_minute or following in _CLOCK or number[-1] in "mhr" or "h" in number:
+                return True
+    return False
 
 
 def find_dates(text: str) -> Iterator[tuple[Span, list[str]]]:
