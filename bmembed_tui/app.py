@@ -256,7 +256,7 @@ class BmembedApp(App[None]):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        # Textual would print a traceback with the values of variables, such as document text.
+        # Textual's own would print a traceback with the values of variables, such as document text.
         from bmembed_tui.faults import report_fault
 
         if self._exception is not None and not self._exit_renderables:

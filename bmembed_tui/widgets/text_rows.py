@@ -41,6 +41,7 @@ def find_line_cuts(line: str, width: int) -> list[int]:
 
 
 def _cut_narrow(line: str, width: int) -> list[int]:
+    """Return where rows begin after the first, if each character takes one column."""
     cuts = []
     start = 0
     length = len(line)
@@ -56,6 +57,7 @@ def _cut_narrow(line: str, width: int) -> list[int]:
 
 
 def _cut_wide(line: str, width: int) -> list[int]:
+    """Return where rows begin after the first, if a character may take two columns or none."""
     cuts = []
     start = 0
     after_blank = 0

@@ -111,7 +111,7 @@ def list_settings(
     others = len(settings) - len(shown)
     if others:
         command = f"engine config list {quote_argument(name)} --all"
-        print(f"{others} others have their defaults. To list them, too: {command}", file=sys.stderr)
+        print(f"At their defaults: {others}. To list these as well: {command}", file=sys.stderr)
 
 
 @config.command()

@@ -100,9 +100,10 @@ def disk_errors(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = "Check the disk's free space and the folder's permissions."
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            advice = "Free some disk space and try again."
             raise ResourceError(what, reason_of(error), advice, code="disk-full") from error
+        advice = "Check the disk and the folder's permissions."
         raise EngineError(what, reason_of(error), advice, code="write-failed") from error
 
 

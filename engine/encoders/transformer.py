@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _TOKENISE_BLOCK = 1024
-CPU_BUDGET = (2048, 64)
+CPU_BUDGET = (2048, 64)  # Tokens and texts of a batch, at most.
 CUDA_BUDGET = (65536, 1024)
-_SPREAD = 0.75
-_FILLED = 0.25
+# A text shorter than this share of a batch's longest begins a new batch, if this share is full.
+_SIMILAR = 0.75
+_FULL_ENOUGH = 0.25
 _log = logging.getLogger(__name__)
 
 
@@ -57,6 +58,7 @@ class TransformerEncoder:
         self.fingerprint = fingerprint
         self.notices: list[str] = []
         self.similarity: Similarity = self.text_model.similarity
+        # Only a vector tells how wide the model's vectors are.
         self.dimension = int(self.forward(self.text_model.token_rows(["a"]), 0).shape[1])
 
     @classmethod
@@ -192,8 +194,8 @@ def length_batches(
     while start < len(order):
         longest = max(1, int(ordered[start]))
         max_size = max(1, min(max_sequences, token_budget // longest))
-        min_size = max(1, int(max_size * _FILLED))
-        similar = int(np.searchsorted(-ordered[start:], -_SPREAD * longest, side="right"))
+        min_size = max(1, int(max_size * _FULL_ENOUGH))
+        similar = int(np.searchsorted(-ordered[start:], -_SIMILAR * longest, side="right"))
         end = min(start + max_size, len(order), start + max(similar, min_size))
         batches.append(order[start:end])
         start = end

@@ -82,7 +82,10 @@ def find_document_set(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> Doc
 def deciding_groups(
     snapshot: ProjectSnapshot, untrained: Iterable[DocumentQuery], chunks: Sequence[Chunk]
 ) -> list[tuple[DocumentQuery, ...]]:
-    """Return groups of untrained queries that ask the same, at most `evaluation.max_heldout`."""
+    """Return the groups of queries that decide on the encoder; those of a group ask the same.
+
+    No training saw them. Of more than `evaluation.max_heldout` groups, the seed draws that many.
+    """
     settings = snapshot.settings
     groups = group_by_text(untrained, chunks)
     keys = []

@@ -11,8 +11,8 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
-from engine.core.errors import ModelError
-from engine.core.extras import check_llm
+from engine.core.errors import ModelError, UsageError
+from engine.core.extras import check_llm, install_command
 from engine.core.subprocesses import run_as_child
 from engine.gguf.file import unusable
 from engine.gguf.header import not_a_writer, read_header
@@ -24,14 +24,30 @@ _log: deque[str] = deque(maxlen=40)
 _callbacks: list[Any] = []  # Kept, as C calls them for the life of the process.
 
 
+def import_llama() -> Any:
+    """Return the llama_cpp module.
+
+    Raises UsageError if it is not installed, or if its libraries do not fit this machine.
+    """
+    check_llm()
+    try:
+        import llama_cpp
+    except (ImportError, OSError, RuntimeError) as error:
+        raise UsageError(
+            "llama.cpp is installed, but cannot be loaded.",
+            str(error),
+            f"Remove the package llama-cpp-python and install it again: {install_command('llm')}",
+            code="package-broken",
+        ) from error
+    return llama_cpp
+
+
 def capture_log() -> Any:
     """Return the llama_cpp module, with its backend initialised and its warnings recorded.
 
-    Raises UsageError if it is not installed.
+    Raises UsageError if it cannot be used.
     """
-    check_llm()
-    import llama_cpp
-
+    llama_cpp = import_llama()
     if not _callbacks:
         level = 0
 

@@ -15,6 +15,7 @@ from engine.core.errors import EngineError
 from engine.core.platforms.sockets import listen_at
 from engine.core.platforms.stopping import obey_parent, take_input
 from engine.core.subprocesses import to_dict
+from engine.gguf.llama import import_llama
 from engine.llm.model_process import Served, ServedFile
 
 
@@ -29,13 +30,14 @@ def main() -> None:
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What native libraries print must not be read as an answer.
     os.dup2(2, 1)
-    import uvicorn
-
-    from engine.llm.served_model import Loading, adapt_library
-
-    adapt_library()
-    loading = Loading(file)
     try:
+        import_llama()
+        import uvicorn
+
+        from engine.llm.served_model import Loading, adapt_library
+
+        adapt_library()
+        loading = Loading(file)
         app = loading.load()
     except EngineError as error:
         print(Served(error=to_dict(error)).model_dump_json(), file=output, flush=True)

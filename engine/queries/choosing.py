@@ -116,7 +116,7 @@ def _choose() -> QueryBackendInfo:
     reason = "no server and no language model is named, and none was added with 'engine models add'"
     others = len(find_models())
     if others:
-        reason += f"; {others} GGUF files are elsewhere; 'engine models' lists them"
+        reason += f"; GGUF files elsewhere: {others} ('engine models' lists them)"
     return QueryBackendInfo("extractive", reason)
 
 

@@ -18,7 +18,7 @@ from engine.core.events import RunEstimated
 from engine.encoders.for_project import encoder_fingerprint_of
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import DEFAULT_MODEL
-from engine.evaluation.expected import DECIDING, expected_evidence
+from engine.evaluation.query_estimates import DECIDING, expected_evidence
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import VectorsInfo
 from engine.project.store.artifacts import INCOMPLETE

@@ -338,7 +338,7 @@ class Run:
 
         Errors are ignored: a run does without.
         """
-        from engine.evaluation.expected import expected_evidence
+        from engine.evaluation.query_estimates import expected_evidence
         from engine.runs.estimate import estimate
 
         with closing(self.project.store()) as store, suppress(EngineError):

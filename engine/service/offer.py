@@ -11,9 +11,9 @@ from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help
 from engine.core.messages.report import FLATTERING
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, TYPICAL, RungName
-from engine.evaluation.expected import expected_evidence
 from engine.evaluation.gate.rules import find_rung_error
 from engine.evaluation.gate.trial import Z
+from engine.evaluation.query_estimates import expected_evidence
 from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot

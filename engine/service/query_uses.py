@@ -8,7 +8,7 @@ from engine.core.messages.queries import QueryUse, UnusedReason
 from engine.core.records import Chunk, DocumentQuery, JudgedQuery, Query
 from engine.corpus.text.document_queries import document_queries
 from engine.evaluation.document_set import deciding_groups
-from engine.evaluation.expected import expected_untrained
+from engine.evaluation.query_estimates import expected_untrained
 from engine.evaluation.query_sets import answerable_queries, generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import psutil
 import pytest
 from fixtures.pipeline import WAIT_SECONDS
 
-from engine.core.errors import CancelledError
+from engine.core.errors import CancelledError, UsageError
 from engine.llm import model_process
 from engine.llm.model_process import ModelProcess, ServedFile
 
@@ -51,3 +52,20 @@ def test_a_stop_does_not_wait_for_another_process_that_holds_the_output(
         ModelProcess(ServedFile(path="model.gguf", context=512), stop)
     assert time.monotonic() - begun < WAIT_SECONDS
     psutil.Process(int(note.read_text().rstrip("."))).kill()
+
+
+def test_a_library_that_does_not_load_is_an_error_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a wheel that was built for other processors or another C library."""
+    pytest.importorskip("llama_cpp")
+    broken = tmp_path / "packages" / "llama_cpp"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise OSError('version GLIBC_9.9 not found')")
+    path = [str(broken.parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+    monkeypatch.setattr(model_process, "check_llm", lambda: None)
+    with pytest.raises(UsageError) as caught:
+        ModelProcess(ServedFile(path="model.gguf", context=512), lambda: None)
+    assert caught.value.code == "package-broken"
+    assert caught.value.why == "version GLIBC_9.9 not found"

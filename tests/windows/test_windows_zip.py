@@ -82,7 +82,13 @@ def test_the_commands_start_the_python_of_their_folder(
     ("wheels", "wanted"),
     [
         (None, ["our.whl[desktop]"]),
-        (Path("llm"), ["--find-links", "llm", "our.whl[desktop,llm]"]),
+        (
+            Path("llm"),
+            [
+                *("--refresh-package", "llama-cpp-python"),
+                *("--find-links", "llm", "our.whl[desktop,llm]"),
+            ],
+        ),
     ],
 )
 def test_gguf_models_are_installed_from_the_wheel_that_was_built(

@@ -93,7 +93,9 @@ def install_packages(
     environment = {**os.environ, "PYTHONPATH": str(tools)}
     wanted = [f"{wheel}[desktop]"]
     if wheels is not None:
-        wanted = ["--find-links", str(wheels), f"{wheel}[desktop,llm]"]
+        # uv keeps the first wheel of a version that it has seen.
+        refreshed = ("--refresh-package", "llama-cpp-python")
+        wanted = [*refreshed, "--find-links", str(wheels), f"{wheel}[desktop,llm]"]
     subprocess.run([*command, *options, *pins, *wanted], env=environment, check=True)
     for programs in ("bin", "Scripts"):
         shutil.rmtree(folder / programs, ignore_errors=True)

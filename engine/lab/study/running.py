@@ -285,13 +285,13 @@ def study_cells(
 
 
 @contextmanager
-def _withhold_key(present: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
-    """Hide the key from a server that project.toml does not name.
+def _withhold_key(current: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
+    """Unset the servers' API key while a server is used that project.toml does not name.
 
-    It is not hidden if the study's own settings allow a public server.
+    It stays if the study's own settings allow a public server.
     """
     endpoint = changes.get("encoder.endpoint")
-    is_known = not endpoint or endpoint == present.encoder.endpoint
+    is_known = not endpoint or endpoint == current.encoder.endpoint
     key = None
     if not is_known and not changes.get("encoder.endpoint_allow_public"):
         key = os.environ.pop(KEY, None)

@@ -16,7 +16,7 @@ from engine.core import events
 from engine.core.events import Event
 from engine.core.records import JudgedQuery
 from engine.datasets.imports import import_queries
-from engine.evaluation import expected
+from engine.evaluation import query_estimates
 from engine.evaluation.query_sets import heldout_queries, rung_of_query
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
@@ -33,7 +33,9 @@ __all__ = ["built", "project"]
 def evidence(project: ProjectFolder, made: bool = True) -> dict[str, int]:
     with closing(project.store()) as store:
         return {
-            **expected.expected_evidence(ProjectSnapshot(project, project.settings(), store), made)
+            **query_estimates.expected_evidence(
+                ProjectSnapshot(project, project.settings(), store), made
+            )
         }
 
 
@@ -150,7 +152,7 @@ def test_a_run_warns_before_training_that_too_few_queries_can_decide(
 ) -> None:
     project.change_settings({"evaluation.gate": gate})
     monkeypatch.setattr(
-        expected,
+        query_estimates,
         "expected_evidence",
         lambda *_: {"judged": 3, "document": most, "model": 0, "imported": 0},
     )
