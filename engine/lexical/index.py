@@ -605,11 +605,13 @@ class LexicalIndex:
         a short query a sequence is worth two parts, so that it comes before its words elsewhere.
         """
         spellings: dict[str, str] = {}
-        for code in sorted({*terms.sequences, *terms.codes}):
-            other = find_other_spelling(code)
-            spellings.setdefault(code, other or code)
-            spellings.setdefault(other, code)
-        spellings.pop("", None)
+        for sequence in sorted(terms.sequences):
+            code = find_other_spelling(sequence) or sequence
+            spellings |= {sequence: code, code: sequence}
+        for code in terms.codes:
+            # PHX-121 itself comes before the words `PHX 121`.
+            if not self.document_frequency(code):
+                spellings.setdefault(find_other_spelling(code), code)
         times = 2 if len(terms.words) <= MAX_LOOKED_UP else 1
         found: dict[str, tuple[str, ...]] = {}
         for code, other in spellings.items():
