@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core import environment
+from engine.core.disk import expand_home
 from engine.core.events import Event
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.messages.search import Search
@@ -83,7 +84,7 @@ class Project:
         training={"preset": "quick"})`. A name without a separator becomes a folder in the user's
         data folder.
         """
-        paths = [str(full_path(Path(path).expanduser())) for path in documents]
+        paths = [str(full_path(expand_home(path))) for path in documents]
         chosen = {**settings, "corpus": {**settings.get("corpus", {}), "paths": paths}}
         return cls(ProjectFolder.create(locate(name_or_path), chosen))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.assets import asset_path
-from engine.core.disk import disk_errors, replace_file
+from engine.core.disk import disk_errors, expand_home, replace_file
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.core.platforms import SYSTEM
 from engine.core.platforms.processes import program_file
@@ -106,7 +106,7 @@ def own_command() -> list[str]:
 
 def skill(folder: Path) -> Change:
     """Return the change that adds the skill to a folder of skills. Raises InputError."""
-    path = folder.expanduser() / SKILL / "SKILL.md"
+    path = expand_home(folder) / SKILL / "SKILL.md"
     text = asset_path(f"assistants/{SKILL}/SKILL.md").read_text(encoding="utf-8")
     return Change(path, _read_text(path), text)
 

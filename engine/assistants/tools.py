@@ -39,8 +39,9 @@ class ProjectTools:
         folders = label_projects(names)
         self._projects = {label: ServedProject(folders[label], label) for label in folders}
         first, *others = self._projects.values()
-        with suppress(EngineError):  # a search reports it
+        with suppress(EngineError):  # The first search raises it again.
             first.prepare()
+        # Of several projects, each loads its encoder when it is first searched.
         self._timer = Timer(LOAD_AFTER, first.load)
         self._timer.daemon = True
         if not others:

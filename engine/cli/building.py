@@ -27,7 +27,7 @@ from engine.cli.app import (
     stoppable,
 )
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import format_count
+from engine.core.text import format_count, harmless, size_text
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -44,7 +44,7 @@ def new(
         str, typer.Argument(metavar="PROJECT", help="a name, or a path for the project's folder")
     ],
     documents: Annotated[
-        list[Path], typer.Argument(metavar="FOLDER", help="folders or files with documents")
+        list[str], typer.Argument(metavar="FOLDER", help="folders or files with documents")
     ],
     model: Annotated[
         str | None,
@@ -61,22 +61,25 @@ def new(
     installed one that knows the documents' language if the bundled one does not.
     """
     from engine.api import Project
+    from engine.core.disk import expand_home
     from engine.core.errors import InputError
 
-    for path in documents:
-        if not path.expanduser().exists():
+    named: dict[Path, Path] = {}
+    for text in documents:
+        path = expand_home(text)
+        if not path.exists():
             raise InputError(
                 f"{path} does not exist.",
                 "The project would have no documents there.",
                 "Check the path.",
                 code="path-missing",
             )
+        named[path.resolve()] = path
     sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
     if model:
         from engine.encoders.kinds.chosen import model_path
 
         sections["encoder"] = {"model": str(model_path(model))}
-    named = {path.expanduser().resolve(): path for path in documents}
     proposal = None if model else _propose(list(named))
     if proposal and proposal.here:
         sections["encoder"] = {"model": proposal.model}
@@ -86,10 +89,10 @@ def new(
     for place, path in named.items():
         if place.is_dir() and os.access(place, os.R_OK) and not any(place.iterdir()):
             print(f"Note: {path} is empty. Put documents there before you run it.", file=sys.stderr)
-    print(made.path)
+    print(harmless(str(made.path)))
     if proposal:
         _show_proposal(proposal, name)
-    print(f"Next: engine run {quote_argument(name)}", file=sys.stderr)
+    print(harmless(f"Next: engine run {quote_argument(name)}"), file=sys.stderr)
 
 
 def _propose(sources: list[Path]) -> EncoderProposal | None:
@@ -111,8 +114,6 @@ def _propose(sources: list[Path]) -> EncoderProposal | None:
 
 
 def _show_proposal(proposal: EncoderProposal, name: str) -> None:
-    from engine.core.text import size_text
-
     languages = f"A sample of the documents is {proposal.format_languages}."
     if proposal.here:
         note = f"{languages} The encoder {proposal.model} knows it and is used."
@@ -199,7 +200,6 @@ def adapt(
 
 
 def _offer(name: str, as_json: bool) -> None:
-    from engine.core.text import harmless
     from engine.service.offer import adaptation_offer
 
     with opened(name) as project:
@@ -232,7 +232,6 @@ def _run(
 
 def _offer_teacher(project: Project, quoted: str) -> None:
     """Say that a reranker of this machine could teach the encoder, if none does."""
-    from engine.core.text import harmless
     from engine.project.stage import ProjectSnapshot
     from engine.runs.teaching import find_teacher
 
@@ -479,5 +478,7 @@ def demo(
             sample.search(query, top=1 if console.width < NARROW else 2, by_document=True), console
         )
     sample.close()
-    print(f"\nProject: {sample.path}\nReport:  {found.folder / 'report.html'}")
+    print()
+    print(harmless(f"Project: {sample.path}"))
+    print(harmless(f"Report:  {found.folder / 'report.html'}"))
     print(f'Next:    engine search {quote_argument(project)} "your question"')

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.app import AsJson, Group, ProjectName, app, opened, print_json
+from engine.core.disk import path_exists
 from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless
 
@@ -214,7 +215,7 @@ def _find_remarks(project: ProjectFolder, settings: Settings, key: str, name: st
     from engine.encoders.model_folder import resolve_model
 
     if key == "corpus.paths":
-        missing = (path for path in project.sources(settings) if not path.exists())
+        missing = (path for path in project.sources(settings) if not path_exists(path))
         yield from (f"{path} does not exist: 'engine run' cannot read it." for path in missing)
         if not settings.corpus.paths:
             yield (

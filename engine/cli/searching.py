@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json
+from engine.core.disk import expand_home, path_exists
 from engine.core.errors import (
     CancelledError,
     EngineError,
@@ -240,14 +241,14 @@ def find(
         return project.search(request)
 
     hit_format = HitFormat(files, as_json)
-    project_path = str(open_cached_project(Path(target)).path)
+    project_path = str(open_cached_project(target).path)
     _report_nothing(_search_one(project_path, search_folder, hit_format), hit_format)
 
 
 def _exists(text: str) -> bool:
     try:
-        return Path(text).expanduser().exists()
-    except (OSError, RuntimeError, ValueError):  # the words cannot be a path
+        return path_exists(expand_home(text))
+    except UsageError:  # the words cannot be a path
         return False
 
 
@@ -353,4 +354,4 @@ def _find_file(hit: Hit) -> str:
 def _list_source_folders(project: Project) -> set[str]:
     """Return the folders that documents come from, as hits name them."""
     sources = project.folder.sources(project.settings())
-    return {os.path.normpath(path.parent if path.is_file() else path) for path in sources}
+    return {os.path.normpath(path.parent if is_document(path) else path) for path in sources}

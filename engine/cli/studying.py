@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.cli.app import AsJson, ProjectName, Texts, app, assigned, opened, print_json, stoppable
+from engine.core.disk import expand_home
 from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless
 
@@ -151,7 +152,10 @@ def study(
         _make_all(request, force)
         return
     pages = _make(study_of(table), request, force, alone=len(names) == 1)
-    if len(pages) > 1:
+    if len(pages) > 1 and dry_run:
+        if as_json:
+            print_json(pages)
+    elif len(pages) > 1:
         mean = _make_mean(pages, request)
         if as_json:
             print_json({"sets": pages, "mean": mean})
@@ -200,7 +204,7 @@ def _make_all(request: _Request, force: bool) -> None:
     for each in catalogue().values():
         try:
             made = _make(each, request, force, alone=False)
-            if len(made) > 1:
+            if len(made) > 1 and not request.dry_run:
                 _make_mean(made, request)
             pages += made
         except DatasetError as error:
@@ -212,7 +216,7 @@ def _make_all(request: _Request, force: bool) -> None:
                 raise
             failed = failed or error
         force = False  # the trainings of one study are those of the next
-    if request.as_json and not request.dry_run:
+    if request.as_json:
         print_json(pages)
     if failed:
         raise failed
@@ -239,7 +243,7 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
 
     pages: list[dict[str, Any]] = []
     for name, place in zip(request.names, _choose_places(request), strict=True):
-        is_beir = (Path(name).expanduser() / "corpus.jsonl").is_file()
+        is_beir = (expand_home(name) / "corpus.jsonl").is_file()
         if request.queries and not is_beir:
             file = quote_argument(str(request.queries[0]))
             raise UsageError(
@@ -392,7 +396,7 @@ def _project(
     from engine.project.folder import locate
     from engine.project.stage import fingerprint
 
-    dataset = Path(name).expanduser()
+    dataset = expand_home(name)
     if not (dataset / "corpus.jsonl").is_file():
         with opened(name) as project:
             yield project
@@ -438,7 +442,7 @@ def _make_mean(pages: list[dict[str, Any]], request: _Request) -> dict[str, Any]
 def _run(
     work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool, alone: bool = True
 ) -> list[dict[str, Any]]:
-    """Make a study or sweep, show it, and return its page's JSON in a list; empty if dry."""
+    """Make a study or sweep, show it, and return its page's JSON, or its plan if dry, in a list."""
     from engine.cli.console import output, show_study
     from engine.cli.run_view import RunView
     from engine.lab.study.running import failure
@@ -447,17 +451,18 @@ def _run(
         work.forget()
     _announce(work, name)
     if dry_run:
-        if as_json:
-            print_json(
-                {
-                    "cells": [{**asdict(cell), "state": work.state(cell)} for cell in work.cells],
-                    "to_do": len(work.to_do()),
-                }
-            )
-            return []
-        for cell in work.cells:
-            print(harmless(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]"))
-        return []
+        plan = {
+            "name": work.study.name,
+            "project": name,
+            "cells": [{**asdict(cell), "state": work.state(cell)} for cell in work.cells],
+            "to_do": len(work.to_do()),
+        }
+        if as_json and alone:
+            print_json(plan)
+        elif not as_json:
+            for cell in work.cells:
+                print(harmless(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]"))
+        return [plan]
 
     def begin(cell: Cell) -> None:
         print(harmless(f"▸ cell {cell.number} of {len(work.cells)}: {cell.name}"), file=sys.stderr)
@@ -510,7 +515,7 @@ def _list(
 ) -> None:
     from engine.lab.study.listing import listing
 
-    if name and (Path(name).expanduser() / "corpus.jsonl").is_file():
+    if name and (expand_home(name) / "corpus.jsonl").is_file():
         name = None  # a BEIR folder has no project yet
     with nullcontext(None) if name is None else opened(name) as project:
         folder = project.folder if project else None

@@ -1,4 +1,6 @@
-"""Characters that are removed before texts are stored: those no database takes, and invisible ones.
+"""Characters that are removed before texts are stored, and accents that are written in two ways.
+
+Removed are those that no database takes, and invisible ones.
 
 Soft hyphens, word joiners and byte order marks go everywhere, from documents and queries alike. A
 zero width space goes except in scripts without blanks between words, where it separates them.
@@ -8,6 +10,7 @@ Joiners and non-joiners stay: they make different letters and emoji.
 from __future__ import annotations
 
 import re
+from unicodedata import normalize
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _HYPHEN = "\u00ad"
@@ -63,3 +66,13 @@ def _join_word(match: re.Match[str]) -> str:
     word = "".join(match[0].replace(_HYPHEN, "").split())
     ends_line = match[0].endswith("\n") or match.end() < len(match.string)
     return f"{word}\n" if ends_line else word
+
+
+def compose_accents(text: str) -> str:
+    """Return a text with each accented letter as one character (NFC).
+
+    macOS decomposes the names of files, while keyboards type composed letters.
+    """
+    if text.isascii():
+        return text
+    return normalize("NFC", text)

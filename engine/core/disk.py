@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.core.errors import EngineError, ResourceError, reason_of
+from engine.core.errors import EngineError, ResourceError, UsageError, reason_of
 from engine.core.platforms.files import (
     open_private,
     rename,
@@ -43,6 +43,32 @@ def file_mode(folder: Path) -> int:
     """Return the mode of a new file in a folder."""
     modes = SHARED if is_shared(folder) else PRIVATE
     return modes["files"]
+
+
+def path_exists(path: Path) -> bool:
+    """Return whether there is a file or folder; False also where the system does not tell.
+
+    `Path.exists` raises for a folder without rights and for a network drive that has vanished.
+    """
+    return os.path.exists(path)
+
+
+def expand_home(path: str | os.PathLike[str]) -> Path:
+    """Return a path whose `~` is replaced by the user's home folder.
+
+    Raises UsageError for an empty text, which is no path, and for the home of an unknown user.
+    """
+    try:
+        if path == "":
+            raise RuntimeError("It is empty")
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            f"'{path}' names no folder or file.",
+            reason_of(error),
+            "Give the whole path.",
+            code="path-invalid",
+        ) from None
 
 
 def write_text(path: Path, text: str) -> None:

@@ -225,7 +225,7 @@ def reason_of(error: BaseException) -> str:
         if error.filename:
             return f"{error.strerror}: {error.filename}."
         return f"{error.strerror}."
-    return f"{error}."
+    return f"{str(error).rstrip('.')}."
 
 
 def first_line(error: BaseException) -> str:

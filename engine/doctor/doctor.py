@@ -13,8 +13,8 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from engine.core.disk import get_file_size, is_shared
-from engine.core.errors import EngineError, UsageError
+from engine.core.disk import get_file_size, is_shared, path_exists
+from engine.core.errors import EngineError, UsageError, reason_of
 from engine.core.messages.project import Finding
 from engine.core.platforms.users import has_access_lists, is_in_profile
 from engine.doctor.findings import (
@@ -129,6 +129,9 @@ def _run_check(topic: str, check: Callable[[], list[Finding]]) -> list[Finding]:
         return check()
     except EngineError as error:
         return [Finding(topic, "problem", error.what.rstrip("."), f"{error.why} {error.to_do}")]
+    except OSError as error:
+        found = reason_of(error).rstrip(".")
+        return [Finding(topic, "problem", found, "it cannot be examined", "file-access")]
 
 
 def _read_settings(project: ProjectFolder | None) -> Settings:
@@ -238,7 +241,7 @@ def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Findi
     return [
         Finding("documents", "problem", f"{path} is missing", follows)
         for path in project.sources(settings)
-        if not path.exists()
+        if not path_exists(path)
     ]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from engine.core.assets import asset_path
 from engine.core.disk import disk_errors, remembered_sha256, write_text
-from engine.core.errors import StageError, UsageError
+from engine.core.errors import InputError, StageError, UsageError
 from engine.doctor.watched import (
     SocketAttempt,
     WatchedProgram,
@@ -121,11 +121,24 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
     """Run the program on the sample without sockets, and write the page `target` with the results.
 
     A JSON file is written next to the page. `report` gets the name of each step as it begins.
-    Raises UsageError where one of the files exists, ResourceError where the kernel cannot refuse
-    sockets, StageError where a command fails.
+    Raises UsageError where one of the files exists, InputError where their folder does not,
+    ResourceError where the kernel cannot refuse sockets, StageError where a command fails.
     """
     from engine.evaluation.reporting.page import build_environment
 
+    if target.suffix == ".json":
+        raise UsageError(
+            f"The page cannot have the name {target.name}.",
+            "The same figures for programs are written to a file of that name, next to it.",
+            "Name it like proof.html.",
+        )
+    if not target.parent.is_dir():
+        raise InputError(
+            f"{target.parent} is not a folder.",
+            "The page goes into it.",
+            "Create it.",
+            code="path-missing",
+        )
     data = target.with_suffix(".json")
     for path in (target, data):
         if path.exists():

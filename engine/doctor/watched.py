@@ -195,31 +195,34 @@ def _read_command_line(process: int) -> str:
 
 
 def _record_file(
-    program: WatchedProgram, process: int, places: _PathArguments, arguments: Sequence[int]
+    program: WatchedProgram, process: int, positions: _PathArguments, arguments: Sequence[int]
 ) -> None:
     """Record the file that a call opens."""
     with contextlib.suppress(OSError):
-        text = _read_memory(process, arguments[places.path], _MAX_PATH)
+        text = _read_memory(process, arguments[positions.path], _MAX_PATH)
         name = os.fsdecode(text.split(b"\0", 1)[0])
         number = _CURRENT_FOLDER
-        if places.folder is not None:
-            number = ctypes.c_int(arguments[places.folder]).value
+        if positions.folder is not None:
+            number = ctypes.c_int(arguments[positions.folder]).value
         link = "cwd" if number == _CURRENT_FOLDER else f"fd/{number}"
         folder = Path("/proc", str(process), link).readlink()
         path = os.path.normpath(folder / name)
-        if _is_writing(process, places, arguments):
+        if _is_writing(process, positions, arguments):
             program.written.add(path)
         elif path not in program.read and Path(path).is_file():
             program.read.add(path)
 
 
-def _is_writing(process: int, places: _PathArguments, arguments: Sequence[int]) -> bool:
-    if places.mode in ("read", "written"):
-        return places.mode == "written"
-    flags = arguments[places.path + 1]
-    if places.mode == "how":
-        # The structure open_how begins with the flags.
-        flags = int.from_bytes(_read_memory(process, flags, 8), sys.byteorder)
+def _is_writing(process: int, positions: _PathArguments, arguments: Sequence[int]) -> bool:
+    """Tell whether a call opens a file for writing."""
+    if positions.mode in ("read", "written"):
+        return positions.mode == "written"
+    argument = arguments[positions.path + 1]
+    if positions.mode == "how":
+        # It points to the structure open_how, which begins with the flags.
+        flags = int.from_bytes(_read_memory(process, argument, 8), sys.byteorder)
+    else:
+        flags = argument
     return bool(flags & _WRITING)
 
 

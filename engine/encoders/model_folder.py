@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeGuard
 
-from engine.core.disk import json_sha256, remembered_sha256
+from engine.core.disk import expand_home, json_sha256, remembered_sha256
 from engine.core.errors import ModelError, reason_of
 from engine.encoders.weights_file import tensor_names
 from engine.models.catalogue import find_model
@@ -101,7 +101,7 @@ def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
     """
     if spec.strip() in BUNDLED_NAMES:
         return _resolve_folder(bundled_folder(), DEFAULT_MODEL, BUNDLED_SHA256)
-    path = Path(spec).expanduser()
+    path = expand_home(spec)
     if not path.is_dir():
         installed = find_installed_folder(spec)
         if installed is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from engine.core.disk import json_sha256, remembered_sha256
+from engine.core.disk import expand_home, json_sha256, remembered_sha256
 from engine.core.errors import ModelError
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import BUNDLED_NAMES, DEFAULT_MODEL, bundled_folder, read_object
@@ -37,7 +37,7 @@ def chunk_tokenizer(settings: Settings) -> Path:
         if encoder_file:
             return encoder_file
         name = DEFAULT_MODEL
-    path = bundled_folder() if name in BUNDLED_NAMES else Path(name).expanduser()
+    path = bundled_folder() if name in BUNDLED_NAMES else expand_home(name)
     file = path / "tokenizer.json" if path.is_dir() else path
     if not file.is_file():
         raise ModelError(

@@ -60,7 +60,7 @@ def check_target(project: ProjectFolder, target: Path, *, file: bool = False) ->
             code="target-in-project",
         )
     for source in project.sources(project.settings()):
-        if source.is_dir() and final.is_relative_to(source.resolve()):
+        if final.is_relative_to(source.resolve()):
             why = f"The next run would read it as documents of {source}."
             raise UsageError(
                 f"{path} is among the documents.",
@@ -86,20 +86,18 @@ def complete_or_absent(
     The caller holds the project's lock. Leftovers of killed exports of this project are removed
     first. The project remembers the folder before anything is written to it.
     """
-    former = known_exports(project)
     for leftover in unfinished_exports(project):
         try_remove_tree(leftover)
-    with disk_errors(f"The export to {target} could not be written."), workplace(target) as work:
-        remember(project, target, kinds)
-        try:
-            with complete_folder(work / "export", target) as folder:
-                yield folder
-                _make_private(folder)
-                if target.is_dir():
-                    target.rmdir()
-        except BaseException:
-            _write(project, former)
-            raise
+    with (
+        disk_errors(f"The export to {target} could not be written."),
+        workplace(target) as work,
+        remembered(project, target, kinds),
+        complete_folder(work / "export", target) as folder,
+    ):
+        yield folder
+        _make_private(folder)
+        if target.is_dir():
+            target.rmdir()
 
 
 @contextmanager
@@ -133,11 +131,21 @@ def _find_leftovers(target: Path) -> Iterator[Path]:
                 yield folder
 
 
-def remember(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> None:
-    """Record an export in the project, for a purge to name."""
-    others = [entry for entry in known_exports(project) if entry["folder"] != str(target)]
+@contextmanager
+def remembered(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> Iterator[None]:
+    """Record an export in the project, for a purge to name, unless the block raises.
+
+    It is recorded before the block, as the export may be killed.
+    """
+    former = known_exports(project)
+    others = [entry for entry in former if entry["folder"] != str(target)]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     _write(project, [*others, {"folder": str(target), "kinds": [*kinds], "created": now}])
+    try:
+        yield
+    except BaseException:
+        _write(project, former)
+        raise
 
 
 def known_exports(project: ProjectFolder) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from engine.core.disk import disk_errors, write_text
+from engine.core.disk import disk_errors, path_exists, write_text
 from engine.core.errors import EngineError
 from engine.core.messages.project import Elsewhere, Purged, Removed
 from engine.core.platforms.files import PROBE, delete_file, delete_tree
@@ -189,9 +189,9 @@ def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
     with suppress(EngineError):
         for source in project.sources(project.settings()):
             why = "They are yours, and were only read."
-            yield Elsewhere("your documents", why, str(source), source.exists())
+            yield Elsewhere("your documents", why, str(source), path_exists(source))
     for entry in known_exports(project):
-        exists = Path(entry["folder"]).exists()
+        exists = path_exists(Path(entry["folder"]))
         kinds = ", ".join(entry["kinds"])
         if not exists:
             why = "It is not there now."

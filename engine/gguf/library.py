@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from engine.core.disk import check_room, disk_errors, replace_file
+from engine.core.disk import check_room, disk_errors, expand_home, replace_file
 from engine.core.errors import InputError, ModelError, UsageError
 from engine.core.extras import describe_missing
 from engine.core.messages.queries import ModelFile
@@ -99,7 +99,7 @@ def add_model(
     no usable language model, UsageError if another file has its name, ResourceError on a full disk,
     CancelledError.
     """
-    source = source.expanduser().absolute()
+    source = expand_home(source).absolute()
     try:
         header = _check_source(source, should_stop)
     except ModelError as error:

@@ -87,10 +87,10 @@ def why_not_loaded(path: Path) -> str:
     return unsuitable.why if unsuitable else complaint(path)
 
 
-def check_vocabulary(path: Path) -> None:
-    """Load all of a model except its weights.
+def check_loadable(path: Path) -> None:
+    """Load all of a model except its weights, to see whether llama.cpp can use it.
 
-    Raises ModelError with the true reason if llama.cpp cannot use it.
+    Raises ModelError with the reason if it cannot.
     """
     library = capture_log()
     params = library.llama_model_default_params()
@@ -103,4 +103,4 @@ def check_vocabulary(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_as_child(lambda _should_stop, file: check_vocabulary(Path(file)))
+    run_as_child(lambda _should_stop, file: check_loadable(Path(file)))

@@ -67,8 +67,8 @@ class PostingsScorer:
         self._words = words.build()
         self._codes = codes.build()
         lengths = np.array(words.lengths, dtype=np.int64)
-        term_frequencies = np.diff(self._words.bounds)
-        document_frequencies = term_frequencies[self._words.terms]
+        chunks_with_term = np.diff(self._words.bounds)
+        document_frequencies = chunks_with_term[self._words.terms]  # One for each posting.
         self._scores = posting_scores(
             self._words.frequencies, self._words.rows, document_frequencies, lengths
         )

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.core.disk import expand_home
 from engine.core.errors import InputError
 from engine.project.folder import ProjectFolder, projects_root
 
@@ -18,12 +19,12 @@ def cache_root() -> Path:
     return user_cache_path("bmembed", appauthor=False) / "find"
 
 
-def open_cached_project(folder: Path) -> ProjectFolder:
+def open_cached_project(folder: str | Path) -> ProjectFolder:
     """Return the cached project over `folder`, created if needed.
 
-    Raises InputError if `folder` does not exist.
+    Raises InputError if `folder` does not exist, UsageError if it can be no path.
     """
-    source = folder.expanduser().resolve()
+    source = expand_home(folder).resolve()
     if not source.exists():
         is_project = (projects_root() / folder / "project.toml").is_file()
         if is_project:
@@ -38,8 +39,11 @@ def open_cached_project(folder: Path) -> ProjectFolder:
 
 
 def find_cached_project(name: str) -> ProjectFolder | None:
-    """Return the cached project over the folder at path `name`, None if there is none."""
-    path = _place(Path(name).expanduser().resolve())
+    """Return the cached project over the folder at path `name`, None if there is none.
+
+    Raises UsageError if `name` can be no path.
+    """
+    path = _place(expand_home(name).resolve())
     if (path / "project.toml").is_file():
         return ProjectFolder(path)
     return None

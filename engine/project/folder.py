@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import complete_folder, disk_errors, file_mode, write_text
+from engine.core.disk import complete_folder, disk_errors, expand_home, file_mode, write_text
 from engine.core.errors import (
     DamagedError,
     EngineError,
@@ -57,12 +57,13 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     means the same project from everywhere.
     """
     text = os.fspath(name_or_path)
-    path = _expand(text)
     named = projects_root() / text
-    is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
-    is_path = path.is_absolute() or os.sep in text or "/" in text or text.startswith(".")
-    if is_here or is_path:
-        return full_path(path)
+    if text:
+        path = expand_home(text)
+        is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
+        is_path = path.is_absolute() or os.sep in text or "/" in text or text.startswith(".")
+        if is_here or is_path:
+            return full_path(path)
     if not text or is_reserved_here(text) or any(char in text for char in '\\:*?"<>|\0'):
         raise UsageError(
             f"'{text}' is not a project name.",
@@ -78,18 +79,6 @@ def full_path(path: Path) -> Path:
     if ".." in path.parts:
         return Path(os.path.realpath(path))
     return path.absolute()
-
-
-def _expand(text: str) -> Path:
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:
-        raise UsageError(
-            f"'{text}' names no folder.",
-            reason_of(error),
-            "Give the whole path.",
-            code="path-invalid",
-        ) from None
 
 
 def _make_folder(folder: Path, made: list[Path], mode: int = 0o700) -> None:
@@ -346,7 +335,7 @@ class ProjectFolder:
 
     def sources(self, settings: Settings) -> list[Path]:
         """Return the folders and files to read; relative ones start at the project folder."""
-        return [(self.path / _expand(text)).absolute() for text in settings.corpus.paths]
+        return [(self.path / expand_home(text)).absolute() for text in settings.corpus.paths]
 
     def store(self, *, check: bool = False) -> Store:
         """Return a new connection to project.db, which the caller closes."""

@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from engine.cluster.nodes import cluster_address, lost
@@ -162,9 +164,7 @@ class Run:
         should_stop: Callable[[], bool] | None,
     ) -> None:
         self.project = project
-        now = time.time()
-        day = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-        self.id = f"{day}-{int(now % 1 * 1000):03d}-{secrets.token_hex(2)}"
+        self.id = _name_run(project.path / "runs")
         self.folder = project.path / "runs" / self.id
         self._on_event = on_event or (lambda _event: None)
         self._should_stop = should_stop or (lambda: False)
@@ -423,7 +423,9 @@ class Run:
 
     def _wait_for_child(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
         """Pass on events until the child ends; return (told to stop, its answer)."""
-        write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
+        # On a full disk the stage goes on without the note, which steering and the status read.
+        with suppress(OSError):
+            write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
         output = ChildOutput(child)
         asked = False
         while child.poll() is None:
@@ -462,9 +464,21 @@ class Run:
                 store.backup(copy)
             self.project.sweep(find_folders_in_use(store))
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
-            # A clock that was set back gives this run an old name.
-            if folder != self.folder:
-                try_remove_tree(folder)
+            try_remove_tree(folder)
+
+
+def _name_run(runs: Path) -> str:
+    """Return a name for a new run: its time, or one after that of all `runs`.
+
+    Runs are sorted by their names, also where the clock was set back.
+    """
+    now = datetime.now(UTC)
+    for folder in runs.glob("*-*-*-*"):
+        with suppress(ValueError):
+            stamp = folder.name.rpartition("-")[0]
+            former = datetime.strptime(stamp, "%Y%m%d-%H%M%S-%f").replace(tzinfo=UTC)
+            now = max(now, former + timedelta(milliseconds=1))
+    return f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}-{secrets.token_hex(2)}"
 
 
 def find_folders_in_use(store: Store) -> set[str]:

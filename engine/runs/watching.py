@@ -17,6 +17,7 @@ from typing import Any
 
 from engine.core import errors
 from engine.core.events import Event, Progress, StageFinished, StageStarted, Warned
+from engine.core.platforms.files import is_document
 from engine.core.text import duration
 from engine.project.folder import OWN_FOLDERS, ProjectFolder
 from engine.project.stage import KEYWORD_STAGES
@@ -108,11 +109,11 @@ class SourceFolders:
     def identities(self) -> dict[Path, tuple[int, int]]:
         """Return the identity on disk of each folder; a replaced folder has another one."""
         # The updater reports invalid settings.
-        with suppress(errors.SettingsError):
+        with suppress(errors.EngineError):
             self._paths = self.project.sources(self.project.settings())
         identities = {}
         for path in self._paths:
-            folder = path.parent if path.is_file() else path
+            folder = path.parent if is_document(path) else path
             # The folder may be gone at this moment.
             with suppress(OSError):
                 status = folder.stat()

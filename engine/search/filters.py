@@ -8,8 +8,8 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
-from unicodedata import normalize
 
+from engine.core.characters import compose_accents
 from engine.core.dates import day, document_date, read_day, to_local
 from engine.core.errors import UsageError, unknown_name
 from engine.core.messages.search import MAX_FACETS, Search
@@ -237,16 +237,6 @@ def _has_tag(document: Document, wanted: str) -> bool:
         if tag == wanted or tag.startswith(f"{wanted}/"):
             return True
     return False
-
-
-def compose_accents(text: str) -> str:
-    """Return a text with each accented letter as one character (NFC).
-
-    macOS decomposes the names of files, while keyboards type composed letters.
-    """
-    if text.isascii():
-        return text
-    return normalize("NFC", text)
 
 
 def date_of(document: Document) -> float:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from engine.core.disk import disk_errors
+from engine.core.disk import disk_errors, expand_home
 from engine.core.errors import InputError, UsageError
 from engine.core.messages.models import ModelChange
 from engine.gguf.library import add_model
@@ -89,7 +89,7 @@ def check_pack_target(folder: Path, name: str) -> Path:
 
     Raises UsageError where it exists, InputError for no folder.
     """
-    folder = folder.expanduser().absolute()
+    folder = expand_home(folder).absolute()
     if not folder.is_dir():
         raise InputError(
             f"There is no folder {folder}.",
@@ -110,7 +110,7 @@ def add(
     `link` links to a GGUF file instead of copying it. Raises ModelError if the model is unusable or
     unsafe, UsageError if its name is taken.
     """
-    source = source.expanduser().absolute()
+    source = expand_home(source).absolute()
     if source.is_dir():
         return _add_folder(source, name, should_stop)
     if source.is_file() and is_pack(source):

@@ -56,11 +56,17 @@ def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages
 def change_settings(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
     """Write changes ("section.key" → value) to project.toml, and return all settings.
 
-    Raises SettingsError, also for the address of a server that must not be used.
+    Raises SettingsError, also for the address of a server that must not be used, and UsageError for
+    what can be no path of documents.
     """
     from engine.endpoint.address import check_addresses
 
-    return project.change_settings(changes, lambda settings: check_addresses(settings, changes))
+    def check(settings: Settings) -> None:
+        check_addresses(settings, changes)
+        if "corpus.paths" in changes:
+            project.sources(settings)
+
+    return project.change_settings(changes, check)
 
 
 def schema(_project: ProjectFolder, _request: messages.ReadSchema) -> messages.SettingsSchema:

@@ -35,8 +35,9 @@ def propose_for_project(project: ProjectFolder) -> EncoderProposal:
         lengths = store.characters_by_language(UNKNOWN)
     if lengths:
         return _propose(lengths, settings.encoder, settings.corpus.chunk_tokens, sampled=False)
-    sources = [Path(path).expanduser() for path in settings.corpus.paths]
-    return propose_for_files(sources, settings.encoder, settings.corpus.chunk_tokens)
+    return propose_for_files(
+        project.sources(settings), settings.encoder, settings.corpus.chunk_tokens
+    )
 
 
 def propose_for_files(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fixtures.project_files import create_project
 from fixtures.user_folders import DATA
 from rich.console import Console
 
+from engine.core.platforms import SYSTEM
 from engine.project.folder import ProjectFolder
 
 
@@ -116,6 +118,15 @@ def test_a_new_project_names_each_folder_once_and_says_which_are_empty(tmp_path:
     ]
 
 
+@pytest.mark.skipif(SYSTEM != "linux", reason="other systems have no such names")
+def test_a_name_that_is_not_utf_8_can_be_printed(tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    done = engine_here("new", str(folder), str(tmp_path / "bare"))
+    assert done.stdout.startswith(f"{tmp_path}/caf")
+    assert (folder / "project.toml").is_file()
+
+
 def test_a_search_of_all_projects_takes_no_project() -> None:
     for arguments in (("--all", "handbook", "door"), ("handbook", "door", "--also", "elsewhere")):
         code, error = error_of("search", *arguments)
@@ -204,3 +215,55 @@ def test_options_are_described_in_one_style() -> None:
         texts = [line.split("  ")[-1].strip() for line in options if line.startswith("  -")]
         assert texts
         assert not [text for text in texts if text[0].isupper() or text.endswith(".")]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("new", "project", "{}"),
+        ("find", "{}", "door"),
+        ("purge", "{}", "--yes"),
+        ("models", "add", "{}"),
+        ("mcp", "--skill", "{}", "--yes"),
+        ("study", "--list", "{}"),
+    ],
+)
+def test_the_home_of_an_unknown_user_is_wrong_use(words: tuple[str, ...]) -> None:
+    arguments = [word.format("~no-such-user-here/a") for word in words]
+    code, error = error_of(*arguments)
+    assert (code, error["code"]) == (2, "path-invalid")
+
+
+@pytest.mark.parametrize("words", [("new", "p", ""), ("find", "", "door"), ("purge", "", "--yes")])
+def test_an_empty_path_does_not_mean_the_current_folder(words: tuple[str, ...]) -> None:
+    code, error = error_of(*words)
+    assert (code, error["code"]) == (2, "path-invalid")
+
+
+def test_paths_that_cannot_be_are_refused_before_they_are_set(project: ProjectFolder) -> None:
+    before = project.settings().corpus.paths
+    paths = "~no-such-user-here/a"
+    code, error = error_of("config", "set", str(project.path), "corpus.paths", paths)
+    assert (code, error["code"]) == (2, "path-invalid")
+    assert project.settings().corpus.paths == before
+
+
+@pytest.mark.posix(reason="the system's limit of names")
+def test_a_folder_that_the_system_does_not_show_hinders_nothing_else(
+    project: ProjectFolder, tmp_path: Path
+) -> None:
+    """As on a network drive that has vanished; a name that is too long is refused likewise."""
+    unseen = str(tmp_path / ("x" * 300))
+    name = str(project.path)
+    set_to = engine_here("config", "set", name, "corpus.paths", unseen)
+    assert sum(unseen in line for line in set_to.stderr.splitlines()) == 2  # set, and not there
+    assert engine_here("search", name, "door", "--mode", "keywords").returncode == 0
+    engine_here("bundle", name, str(tmp_path / "x.bundle"))
+    engine_here("export", name, str(tmp_path / "taken"), "--only", "chunks")
+    made = json.loads(
+        engine_here("unbundle", str(tmp_path / "x.bundle"), str(tmp_path / "made"), "--json").stdout
+    )
+    assert "path-missing" in [note["code"] for note in made["notes"]]
+    purged = json.loads(engine_here("purge", str(tmp_path / "made"), "--yes", "--json").stdout)
+    (documents,) = (one for one in purged["elsewhere"] if one["path"] == unseen)
+    assert not documents["found"]

@@ -14,6 +14,7 @@ from engine.cli.looking import finding_lines
 from engine.core.messages.project import Finding
 from engine.corpus.sandbox import child
 from engine.corpus.sandbox.limits import Confinement
+from engine.doctor import doctor
 from engine.doctor.doctor import examine
 from engine.doctor.findings import examine_reranker
 from engine.project.folder import ProjectFolder
@@ -197,3 +198,24 @@ def test_readers_that_do_not_start_are_a_problem(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(child, "find_confinement", fail)
     (finding,) = about(examine(), "reading")
     assert (finding.state, finding.found) == ("problem", "no memory")
+
+
+@pytest.mark.posix(reason="the system's limit of names")
+def test_what_the_system_does_not_show_is_a_problem(project: ProjectFolder, tmp_path: Path) -> None:
+    unseen = str(tmp_path / ("x" * 300))
+    project.change_settings({"corpus.paths": [unseen]})
+    (found,) = about(examine(project), "documents")
+    assert (found.state, unseen in found.found) == ("problem", True)
+
+
+def test_a_check_that_the_system_refuses_ends_no_other(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_folder: Path) -> bool:
+        raise PermissionError(13, "Permission denied", "/mnt")
+
+    monkeypatch.setattr(doctor, "is_shared", refuse)
+    findings = examine(project)
+    (found,) = about(findings, "permissions")
+    assert (found.state, found.code) == ("problem", "file-access")
+    assert about(findings, "project")[0].state == "good"

@@ -1,12 +1,15 @@
-"""The page of `engine doctor --proof`: its table and its headline count the same sockets."""
+"""The page of `engine doctor --proof`: its name, and the sockets that it counts."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 
-from engine.doctor.proof import Proof, ProofStep
+from engine.core.errors import InputError, UsageError
+from engine.doctor.proof import Proof, ProofStep, prove
 from engine.doctor.watched import SocketAttempt
 from engine.evaluation.reporting.page import build_environment
 
@@ -23,3 +26,13 @@ def test_unix_sockets_are_counted_apart(families: list[str], network: int, local
         (str(network), str(local))
     ]
     assert (len(proof.attempts), proof.local) == (network, local)
+
+
+def test_the_name_of_the_page_is_checked_before_the_sample_is_run(tmp_path: Path) -> None:
+    def report(step: str) -> None:
+        raise AssertionError(step)
+
+    with fails(UsageError, "wrong-use"):
+        prove(tmp_path / "proof.json", None, report)
+    with fails(InputError, "path-missing"):
+        prove(tmp_path / "missing" / "proof.html", None, report)

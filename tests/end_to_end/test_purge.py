@@ -25,7 +25,7 @@ from engine.core.platforms import SYSTEM
 from engine.encoders.graph.shared_graphs import graphs_root
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
-from engine.export.folder import LOCK, RECORD, remember
+from engine.export.folder import LOCK, RECORD, remembered
 from engine.export.purge import UNFINISHED, extent, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
@@ -106,10 +106,13 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     folder = ProjectFolder.open(project)
     export_project(folder, tmp_path / "taken", ["chunks"])
     half = half_export(tmp_path, "other")
-    remember(folder, tmp_path / "other", ["chunks"])
-    remember(folder, tmp_path / "stick" / "away", ["chunks"])
     (tmp_path / "packed").touch()
-    remember(folder, tmp_path / "packed", ["bundle"])
+    with (
+        remembered(folder, tmp_path / "other", ["chunks"]),
+        remembered(folder, tmp_path / "stick" / "away", ["chunks"]),
+        remembered(folder, tmp_path / "packed", ["bundle"]),
+    ):
+        pass
     done = purge(folder)
     assert not half.exists()
     files = 1 if SYSTEM == "windows" else 2  # there, to look at a lock removes its file

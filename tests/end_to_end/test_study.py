@@ -105,6 +105,8 @@ def test_all_studies_in_one_go(project: Path) -> None:
     assert left_out == {"bmembed-t8", *(name for name in listed if name.startswith("mafin"))}
     made = [line for line in done.stderr.splitlines() if " cells: " in line]
     assert len(made) == len(listed) - len(left_out)
+    plans = json.loads(engine_here("study", "all", str(project), *SMALL, *given, "--json").stdout)
+    assert {plan["name"] for plan in plans} == {*listed} - left_out
 
 
 def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ SLEEPER = (
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Every stage process that the test starts; in its place one that just sleeps."""
+    pipeline.load_stage("ingest")  # its modules derive classes from the real Popen
     children: list[subprocess.Popen[bytes]] = []
     real = subprocess.Popen
 
@@ -106,7 +107,7 @@ def test_no_child_outlives_a_listener_that_fails(
     assert not project.is_running()
 
 
-def test_no_child_outlives_a_disk_that_is_full(
+def test_a_full_disk_loses_the_note_of_a_stage_but_not_the_run(
     project: ProjectFolder, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_document(project)
@@ -118,9 +119,10 @@ def test_no_child_outlives_a_disk_that_is_full(
         real(path, text)
 
     monkeypatch.setattr(pipeline, "write_text", write)
-    with pytest.raises(OSError, match="No space"):
-        pipeline.run(project, stages=["ingest"])
+    with pytest.raises(CancelledError):
+        pipeline.run(project, stages=["ingest"], should_stop=lambda: bool(started))
     assert [child.poll() is None for child in started] == [False]
+    assert run_state(project) == "cancelled"
 
 
 def test_a_child_that_does_not_stop_is_ended() -> None:
@@ -201,6 +203,16 @@ def test_runs_are_named_in_universal_time(project: ProjectFolder) -> None:
         run = pipeline.run(project, stages=[])
         after = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     assert before <= run[:15] <= after
+
+
+def test_a_run_is_named_after_all_others_where_the_clock_was_set_back(
+    project: ProjectFolder,
+) -> None:
+    for name in ("99991231-235958-998-ffff", "99991231-235958-999-0000", "a-folder-of-the-user"):
+        record_run(project, name, "done", 1, 100.0)
+    first = pipeline.run(project, stages=[])
+    assert first.startswith("99991231-235959-000-")
+    assert pipeline.run(project, stages=[]) > first
 
 
 def record_run(project: ProjectFolder, name: str, state: str, pid: int, started: float) -> Path:

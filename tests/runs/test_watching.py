@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -177,6 +178,20 @@ def test_folders_that_come_later_are_watched(tmp_path: Path, watching: Begin) ->
     project.change_settings({"corpus.paths": [str(tmp_path / "late"), str(tmp_path / "other")]})
     quiet(dirty)
     assert noticed(dirty, tmp_path / "other" / "heron.txt")
+
+
+def test_settings_that_name_no_folder_end_no_watch(tmp_path: Path, watching: Begin) -> None:
+    """Nor does a folder that the system does not show, as on a network drive that has vanished."""
+    project = make(tmp_path)
+    dirty = watching(project)
+    quiet(dirty)
+    documents = str(tmp_path / "documents")
+    for paths in (["~no-such-user-here/a"], [documents, str(tmp_path / ("x" * 300))]):
+        (project.path / "project.toml").write_text(f"[corpus]\npaths = {json.dumps(paths)}\n")
+        quiet(dirty)
+        assert noticed(dirty, tmp_path / "documents" / "gull.txt")
+        quiet(dirty)
+    assert SourceFolders(project).identities().keys() == {tmp_path / "documents"}
 
 
 def test_the_same_problem_is_reported_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from engine.corpus.ingest.sampling import sample_texts
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.choosing.proposal import Machine, propose_encoder
 from engine.project.folder import ProjectFolder
-from engine.service.proposing import count_languages, propose_for_files
+from engine.service.proposing import count_languages, propose_for_files, propose_for_project
 from engine.settings.schema import DEFAULT_MODEL, EncoderSettings
 
 NAME = "multilingual-e5-small"
@@ -182,3 +183,14 @@ def test_an_english_encoder_that_is_here_is_taken(
 def test_without_a_text_nothing_is_proposed(tmp_path: Path) -> None:
     assert propose_for_files([tmp_path], EncoderSettings(), 256).model == ""
     assert engine_here("encoders", "propose", check=False).returncode == 2
+
+
+def test_documents_of_a_relative_path_lie_in_the_project(
+    office: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}})
+    shutil.copytree(office, project.path / "documents")
+    found = propose_for_project(project)
+    assert found.languages[0][0] == "de"

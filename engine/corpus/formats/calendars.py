@@ -45,6 +45,7 @@ _LABELS = {
     "DESCRIPTION": "Description",
     "COMMENT": "Comment",
     "URL": "URL",
+    "N": "Name",
     "FN": "Name",
     "NICKNAME": "Nickname",
     "ORG": "Organization",
@@ -57,9 +58,9 @@ _LABELS = {
     "NOTE": "Note",
 }
 """What is read of an entry. Other properties are pictures, keys and marks for programs."""
-_OF_PARTS = ("ADR", "ORG")
+_OF_PARTS = ("N", "ADR", "ORG")
 _MOMENTS = ("DTSTART", "DTEND", "DUE", "BDAY")
-_TITLES = ("SUMMARY", "FN")
+_TITLES = ("SUMMARY", "FN", "N")
 # Rules of time zones, and alarms that repeat a text.
 _LEFT_OUT = ("VTIMEZONE", "VALARM")
 
@@ -130,7 +131,7 @@ def _read_entries(source: str) -> Iterator[list[_Property]]:
             ignored = ""
         elif name in ("BEGIN", "END"):
             if entry:
-                yield entry
+                yield _choose_name(entry)
             entry = []
         elif not ignored and name in _LABELS:
             value = match[3]
@@ -138,7 +139,14 @@ def _read_entries(source: str) -> Iterator[list[_Property]]:
                 value = _decode_quoted_printable(value, match[2], lines)
             entry.append(_Property(name, match[2], value))
     if entry:
-        yield entry
+        yield _choose_name(entry)
+
+
+def _choose_name(entry: list[_Property]) -> list[_Property]:
+    """Return an entry without the parts of a name that it also states as a whole."""
+    if any(item.name == "FN" for item in entry):
+        return [item for item in entry if item.name != "N"]
+    return entry
 
 
 def _decode_quoted_printable(value: str, parameters: str, following: Iterator[str]) -> str:

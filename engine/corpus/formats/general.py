@@ -61,6 +61,7 @@ _RTF_PAIR = re.compile(
 _RTF_HIDDEN = re.compile(
     rb"\{\\(?:listtext|pntext)(?![a-z])|\{\\\*\\annotation(?![a-z])(?:\s*\{\\\*\\[a-z]+[^{}]*\})*"
 )
+_RTF_DELETED = re.compile(rb"(?<!\\)\\deleted(?=0?(?![a-z\d]))")
 _RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
 _RTF_MAC = re.compile(rb"(\{\\rtf1?\s*\\mac)(?![a-z])")
 # Ends of cells and rows, of which xberg keeps no word if no row begins (`\trowd`).
@@ -74,6 +75,11 @@ _RTF_ENDS_AS_TEXT = {
 # Letters of a title: by their number with a stand-in after it, or by their bytes in the file's code
 # page.
 _RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
+_CHAPTER = re.compile(r".+\.x?html?", re.IGNORECASE)
+# xberg reads neither figures nor captions of tables, and adds furigana to the words below them.
+_FIGURE = re.compile(rb"(</?)fig(?:ure|caption)\b")
+_TABLE_CAPTION = re.compile(rb"(<table\b[^>]*>\s*)<caption\b[^>]*>(.*?)</caption>", re.DOTALL)
+_READING = re.compile(rb"<(r[tp])\b[^>]*>[^<]*</\1>")
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _DURATION = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
@@ -133,6 +139,8 @@ def extract_document(
     """
     if format == "rtf":
         content = _RTF_HIDDEN.sub(_show_hidden, content)
+        # What is deleted while changes are tracked is hidden.
+        content = _RTF_DELETED.sub(rb"\\v", content)
         content = _RTF_PAIR.sub(_join_surrogates, rewrite(content))
         content = _RTF_SIGN.sub(lambda match: _RTF_SIGNS[match[1]], content)
         # `\mac` alone names the code page, too.
@@ -156,6 +164,8 @@ def extract_document(
                 content = replace_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
             elif shown is not body:
                 content = replace_parts(package, {_CONTENT: shown})
+        if format == "epub":
+            content = _show_captions(content)
     result = extract_with_xberg(path, content, format)
     read = _read_content_with_superscripts if format == "epub" else _read_content
     nodes: list[_PlacedNode] = []
@@ -163,6 +173,19 @@ def extract_document(
         nodes = [(read(node), node.page) for node in result.document.nodes]
     lost = list(_find_lost_parts(path, result.processing_warnings))
     return _build_text(nodes, format), _read_metadata(result.metadata, content, format), lost
+
+
+def _show_captions(book: bytes) -> bytes:
+    """Write the captions of a book as paragraphs."""
+    package = open_package(book)
+    changed: dict[str, bytes] = {}
+    for name in filter(_CHAPTER.fullmatch, package.namelist()):
+        chapter = package.read(name)
+        shown = _TABLE_CAPTION.sub(rb"<div>\2</div>\1", _FIGURE.sub(rb"\1div", chapter))
+        shown = _READING.sub(b"", shown)
+        if shown != chapter:
+            changed[name] = shown
+    return replace_parts(package, changed) if changed else book
 
 
 def _read_metadata(metadata: Any, content: bytes, format: str) -> Mapping[str, Any]:

@@ -39,8 +39,9 @@ from engine.corpus.scan.formats import (
     is_lock_file,
     names_no_format,
 )
-from engine.corpus.text.blocks import remove_invisible
+from engine.corpus.text.blocks import restore_words
 
+_PGP = b"-----BEGIN PGP MESSAGE-----"
 _MAX_NAME_LENGTH = 200
 _MAX_ENDING_LENGTH = 10
 
@@ -149,7 +150,7 @@ class _Opening:
                 yield self._check_length(replace(finding, member=member), path)
 
     def _check_length(self, document: ReadDocument, path: Path) -> ReadDocument | LeftOut:
-        document = remove_invisible(document)
+        document = restore_words(document)
         length = len(document.text)
         self.characters += length
         if document.member and self.characters > self.limits.texts:
@@ -176,7 +177,7 @@ class _Opening:
             return
         format = find_member_format(name, member.data)
         if not format:
-            yield _report_unsupported(name)
+            yield _report_unsupported(name, member.data)
         elif name not in self.without:
             self.begin(name)
             path = Path(PurePosixPath(name).name)
@@ -282,8 +283,10 @@ def find_member_format(name: str, data: bytes) -> str:
     return ""
 
 
-def _report_unsupported(name: str) -> LeftOut:
+def _report_unsupported(name: str, data: bytes) -> LeftOut:
     ending = ending_of(name)
+    if data.startswith(_PGP):
+        return LeftOut(name, "quarantined", "encrypted", "encrypted for its recipients (PGP)")
     if ending in IMAGES:
         if is_ocr_on():
             why = "a picture of a kind that OCR does not read"

@@ -15,6 +15,7 @@ from pathlib import Path
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.subtitles import are_subtitles, show_subtitles
 from engine.corpus.formats.unnamed_encodings import find_plausible_codec, is_plausible
 from engine.corpus.text.metadata import title_from_name
 
@@ -113,13 +114,18 @@ _MAC = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
 class PlainReader:
     """A reader of .txt files.
 
-    The title is the first line if it is short and holds a letter, else the file's name.
+    The title is the first line if it is short and holds a letter, else the file's name, which is
+    also that of subtitles.
     """
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
-        title = next(line.strip() for line in text.split("\n") if line.strip())
+        # Pages of old programs end in a form feed.
+        title = next(" ".join(line.split()) for line in text.splitlines() if line.strip())
+        if are_subtitles(text):
+            title = ""
+            text = show_subtitles(text) or text
         if len(title) > _MAX_TITLE_LENGTH or not any(map(str.isalpha, title)):
             title = title_from_name(path)
         yield ReadDocument(title, text, format="txt", note=note)
@@ -180,10 +186,15 @@ def _decode(data: bytes, path: Path) -> tuple[str, str]:
     if b"\0" in data:
         if wide := _decode_wide(data):
             return wide
+        # Where nothing was written: in sparse files, and after a crash.
+        data = data.rstrip(b"\0")
+        if not data:
+            raise UnreadableFileError(path, "it holds only zero bytes")
         data, runs = _NULS.subn(b"\0", data)
         if runs > max(1, _MAX_CONTROL * len(data)):
             raise UnreadableFileError(path, "binary content, not text", "binary")
-        nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
+        if runs:
+            nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
     try:
         text = data.decode("utf-8")
         if once := _decode_once_more(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
@@ -13,17 +14,21 @@ from typing import Any
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.html import show_markup
 from engine.corpus.formats.plain import decode
 from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
 _SAMPLE = 16 * 1024
-_DELIMITERS = ",;\t|"
+# The last one is the likeliest to stand in texts, too.
+_DELIMITERS = "\t;|,"
+_NO_DELIMITER = "\x1f"
 # What Excel writes and reads before the first row.
 _SEPARATOR_LINE = re.compile(r"sep=(\S|\t)\r?\n", re.IGNORECASE)
 _TITLES = ("title", "name", "subject", "headline")
 _MAX_TITLE_LENGTH = 300
 _MAX_DEPTH = 100
+_EMPTY_LINES = re.compile(r"\n{3,}")
 
 
 class CsvReader:
@@ -36,19 +41,14 @@ class CsvReader:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
         csv.field_size_limit(2**30)
-        declared = _SEPARATOR_LINE.match(text)
-        if declared:
+        if declared := _SEPARATOR_LINE.match(text):
             text = text[declared.end() :]
-            dialect: Any = csv.excel()
-            dialect.delimiter = declared[1]
+            delimiter = declared[1]
         else:
-            dialect = _find_dialect(text[:_SAMPLE])
+            delimiter = _find_delimiter(text[:_SAMPLE])
         rows: list[list[str]] = []
-        try:
-            for row in csv.reader(StringIO(text), dialect):
-                rows.append([" ".join(cell.split()) for cell in row])
-        except csv.Error:
-            rows = []
+        for row in _read_rows(text, delimiter):
+            rows.append([" ".join(show_markup(cell).split()) for cell in row])
         body = format_table(rows) or text
         yield ReadDocument(title_from_name(path), body, format="csv", note=note)
 
@@ -65,7 +65,7 @@ class JsonReader:
         records, is_by_line, problem = _parse_values(text)
         try:
             paragraphs = ("\n".join(_format_lines(record, "")) for record in records)
-            body = "\n\n".join(filter(None, paragraphs))
+            body = _EMPTY_LINES.sub("\n\n", "\n\n".join(filter(None, paragraphs))).strip("\n")
         except RecursionError:
             body = text
             problem = "nested too deep, kept as it is"
@@ -82,17 +82,30 @@ class JsonReader:
         )
 
 
-def _find_dialect(sample: str) -> Any:
-    """Return the dialect of a sample, in which doubled quotation marks stand for one.
-
-    The sniffer only takes them so if a cell holds nothing else.
-    """
+def _read_rows(text: str, delimiter: str) -> list[list[str]]:
+    """Return the cells of each row, nothing if the text is no table."""
     try:
-        dialect = csv.Sniffer().sniff(sample, _DELIMITERS)
+        return list(csv.reader(StringIO(text), delimiter=delimiter, skipinitialspace=True))
     except csv.Error:
-        return csv.excel_tab() if "\t" in sample else csv.excel()
-    dialect.doublequote = True
-    return dialect
+        return []
+
+
+def _find_delimiter(sample: str) -> str:
+    """Return the delimiter that divides the most rows of a sample into the same number of cells.
+
+    Lines above a table need not have it. Commas also stand in prose and in numbers, so that most
+    rows must have the same number of them. (csv.Sniffer wants each row to fit.)
+    """
+    best = ","
+    most = 0
+    for delimiter in _DELIMITERS:
+        rows = [row for row in _read_rows(sample, delimiter) if any(row)]
+        widths = Counter(len(row) for row in rows if len(row) > 1)
+        fitting = max(widths.values(), default=0)
+        if fitting > most and (delimiter != "," or 2 * fitting > len(rows)):
+            best = delimiter
+            most = fitting
+    return best if most else _NO_DELIMITER
 
 
 JSON_READER = JsonReader()
@@ -135,12 +148,15 @@ def _parse_values(text: str) -> tuple[list[Any], bool, str]:
 
 
 def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
+    """Yield a line for each value after its keys, and an empty one before each record of a list."""
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():
             yield from _format_lines(inner, f"{name}.{key}" if name else key, depth + 1)
     elif isinstance(value, list) and depth < _MAX_DEPTH:
-        if any(isinstance(item, list) for item in value):
+        if any(isinstance(item, list | dict) for item in value):
             for inner in value:
+                if isinstance(inner, dict) and len(inner) > 1:
+                    yield ""
                 yield from _format_lines(inner, name, depth + 1)
         else:
             items = ", ".join(map(_format_value, value))
@@ -153,7 +169,7 @@ def _format_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return value.strip()
+        return show_markup(value).strip()
     return json.dumps(value, ensure_ascii=False)
 
 

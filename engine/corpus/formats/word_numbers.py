@@ -17,6 +17,7 @@ _NUMBERING = "word/numbering.xml"
 _STYLES = "word/styles.xml"
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LEVELS = 9
+_MAX_BASED_ON = 9  # Styles may be based on each other in a circle.
 _PLACE = re.compile(r"%([1-9])")
 # The largest Roman number.
 _MAX_ROMAN = 3999
@@ -221,14 +222,14 @@ def _find_list_and_level(
 ) -> tuple[str, int]:
     """Return the list and the level that a paragraph names.
 
-    It names them itself, or by its style or a style on which that is based.
+    The paragraph names them itself, or its style does, or a style that its style is based on.
     """
     name, level = _read_list_and_level(properties)
     if name:
         return name, parse_whole_number(level, 0)
     own_style = _read_child(properties, "pStyle")
     style_id = own_style
-    for _ in range(_LEVELS):
+    for _ in range(_MAX_BASED_ON):
         style = styles.get(style_id)
         if style is None or name:
             break

@@ -14,7 +14,7 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.damage import describe_damage
-from engine.corpus.formats.html import decode_page
+from engine.corpus.formats.html import decode_page, show_markup
 from engine.corpus.formats.word_numbers import parse_whole_number, parse_xml
 from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
@@ -103,7 +103,7 @@ def _read_row(row: Any) -> list[str]:
 
 
 def _is_mixed(element: Any, children: list[Any]) -> bool:
-    """Tell whether an element has text between others, as the paragraphs of documents do."""
+    """Tell whether an element has text beside its child elements, as paragraphs do."""
     if not children:
         return False
     texts = [element.text, *(child.tail for child in children)]
@@ -119,7 +119,7 @@ def _read_prose(element: Any) -> Iterator[str]:
 
 def _read_text(element: Any) -> str:
     """Return the text of an element on one line, without files that are packed in it."""
-    text = " ".join("".join(element.itertext()).split())
+    text = " ".join(show_markup("".join(element.itertext())).split())
     return _PACKED.sub("", text).strip()
 
 

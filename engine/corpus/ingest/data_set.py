@@ -9,7 +9,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.sandbox.outcome import Outcome
 from engine.corpus.scan.scan import ScannedFile, system_reason
-from engine.corpus.text.blocks import remove_invisible
+from engine.corpus.text.blocks import restore_words
 from engine.datasets.beir import MalformedError
 
 
@@ -21,7 +21,7 @@ def read_data_set(file: ScannedFile) -> Iterator[ReadDocument]:
     try:
         for finding in find_reader(file.format).read(file.absolute):
             if isinstance(finding, ReadDocument):
-                yield remove_invisible(finding)
+                yield restore_words(finding)
     except MalformedError as error:
         place = error.place.removeprefix(str(file.absolute)).lstrip(", ")
         reason = ": ".join(filter(None, ("damaged", place, error.problem)))

@@ -213,21 +213,22 @@ class Ingest:
                 batch.clear()
             last_written = time.monotonic()
 
-        def check() -> None:
+        def after_each() -> None:
             position = progress.done - done + len(batch)
             progress.turn_to(changed[position].path if position < len(changed) else "")
             progress.check()
             is_overdue = time.monotonic() - last_written > pace.seconds_per_transaction
             if is_overdue or len(batch) >= pace.files_per_transaction:
                 write_batch()
+            # Reading stops for the index when chunks have doubled: new projects are searched early.
             doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks_before)
             if doubled and time.monotonic() - started >= pace.first_seconds:
                 raise _Enough
 
         with suppress(_Enough):
-            for examined in self._pool.map(self._examine, changed, check, ExaminedFile.length):
+            for examined in self._pool.map(self._examine, changed, after_each, ExaminedFile.length):
                 batch.append(examined)
-                check()
+                after_each()
         write_batch()
 
     def _examine(self, file: ScannedFile) -> ExaminedFile:

@@ -13,6 +13,7 @@ from collections.abc import Container, Iterator, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.core.disk import expand_home
 from engine.core.errors import NoDocumentsError
 from engine.core.platforms.files import open_private
 from engine.core.records import Document, ReadDocument
@@ -50,7 +51,7 @@ def limits_of(context: StageContext) -> dict[str, int]:
 
 def passwords_file(context: StageContext) -> Path:
     """Return the file of passwords; a relative path starts at the project's folder."""
-    return context.project.path / Path(context.settings.corpus.passwords_file).expanduser()
+    return context.project.path / expand_home(context.settings.corpus.passwords_file)
 
 
 def passwords(context: StageContext) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from engine.core.platforms.files import is_document
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool
 from engine.corpus.scan.formats import ARCHIVES, FORMATS, ending_of, is_lock_file
@@ -40,7 +41,7 @@ def sample_texts(sources: Sequence[Path], count: int = 24, seconds: float = 10.0
 def _list_files(sources: Sequence[Path], end: float) -> Iterator[tuple[Path, str]]:
     """Yield (path, format) of documents that are not large, until `end`."""
     for source in sources:
-        if source.is_file():
+        if is_document(source):
             yield from _describe(source)
         for parent, folders, names in os.walk(source):
             folders[:] = sorted(name for name in folders if not name.startswith("."))

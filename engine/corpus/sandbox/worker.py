@@ -90,11 +90,13 @@ def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
     from engine.corpus.formats.locked import use_passwords
     from engine.corpus.formats.opening import read_everything
 
-    # Frames that are sent with the next one: another wake-up of the parent costs as much as a small
-    # file.
     held_back = b""
 
     def send(message: dict[str, Any], *, later: bool = False) -> None:
+        """Send a message; with `later`, a small one goes with the next.
+
+        Another wake-up of the parent costs as much as reading a small file.
+        """
         nonlocal held_back
         frames = held_back + encoded(message)
         held_back = b""

@@ -7,7 +7,6 @@ from codecs import BOM_UTF8
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # The first bytes of compound files.
 TNEF = bytes.fromhex("789f3e22")  # The first bytes of winmail.dat.
-TNEF_CALLED = "Outlook's winmail.dat (TNEF)"
 FORMATS = {
     ".txt": "txt",
     ".text": "txt",
@@ -95,7 +94,8 @@ PICTURES = {
 """Pictures, which OCR reads if it is on."""
 OCR_FORMATS = frozenset({"pdf", *PICTURES.values()})
 """Formats of which OCR may read something."""
-IMAGES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".heic"})
+IMAGES = frozenset({*PICTURES, ".heic"})
+"""Endings of pictures, also of those that OCR does not read."""
 # Formats that are read piece by piece: such files may be larger than what is read at once.
 STREAMED = frozenset({"zip", "tar", "7z", "mbox"})
 BINARY = frozenset(
@@ -146,7 +146,7 @@ def ending_of(path: str) -> str:
     Empty for a name without an ending, or a name that only starts with a dot.
     """
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
-    if dot and name:
+    if dot and name and ending:
         return f".{ending.lower()}"
     return ""
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.characters import compose_accents
+from engine.core.disk import path_exists
 from engine.core.errors import InputError, UsageError
 from engine.core.platforms.files import is_link, is_online_only
 from engine.core.platforms.names import reachable_path
@@ -115,7 +117,7 @@ def scan(
     if len(away) == len(set(folders)):
         away = set()
     for source, folder in zip(sources, folders, strict=True):
-        exists = folder.exists()
+        exists = path_exists(folder)
         if folder in away:
             reason = "the folder is empty" if exists else "the folder is not there"
             result.inaccessible.append((str(folder), ""))
@@ -124,7 +126,11 @@ def scan(
         if not exists:
             to_do = "Check corpus.paths in project.toml. What was read before stays searchable."
             raise InputError(
-                f"{source} does not exist.", "", to_do, code="path-missing", stage="ingest"
+                f"{source} does not exist, or cannot be reached.",
+                "",
+                to_do,
+                code="path-missing",
+                stage="ingest",
             )
         _SourceWalk(str(folder), included, excluded, result, taken, follow_links, pictures).run()
     result.files.sort(key=lambda file: (file.path, file.source))
@@ -147,7 +153,7 @@ def _parse_patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
     from pathspec import GitIgnoreSpec
 
     try:
-        return GitIgnoreSpec.from_lines(lines)
+        return GitIgnoreSpec.from_lines(map(compose_accents, lines))
     except (ValueError, TypeError, re.error) as error:
         what = "A pattern in corpus.include or corpus.exclude is not valid."
         raise UsageError(
@@ -230,7 +236,7 @@ class _SourceWalk:
             if is_link(entry):
                 self._links.append(path)
             elif entry.is_dir():
-                if not self._excluded.match_file(f"{readable_path(path)}/"):
+                if not self._excluded.match_file(f"{_matched_path(path)}/"):
                     self._folders.append((path, f"{real_folder}{os.sep}{entry.name}"))
             elif self._matches(path):
                 self._take(path, entry.stat(), f"{real_folder}{os.sep}{entry.name}")
@@ -285,7 +291,7 @@ class _SourceWalk:
         return {BEIR_CORPUS: entries[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
-        path = readable_path(path)
+        path = _matched_path(path)
         if self._included is not None and not self._included.match_file(path):
             return False
         return not (self._excluded.patterns and self._excluded.match_file(path))
@@ -353,6 +359,11 @@ class _SourceWalk:
 
     def _skip(self, path: str, reason: str, kind: Kind) -> None:
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
+
+
+def _matched_path(path: str) -> str:
+    """Return a path as patterns are compared with it."""
+    return compose_accents(readable_path(path))
 
 
 def readable_path(path: str) -> str:

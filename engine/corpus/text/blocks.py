@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from types import MappingProxyType
 
 from engine.core.characters import drop_invisible
@@ -19,7 +19,16 @@ MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
 _WORD = re.compile(r"\w+")
 _SENTENCE = 4  # words
+# A word of single letters with blanks between them; the second pattern is faster, and finds more.
+_SPACED = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
+_MAY_BE_SPACED = re.compile(r"[ \u00a0]\w[ \u00a0]\w[ \u00a0]\w\b")
+_MIN_SPACED = 4  # letters
 _MANY_ROWS = 6
+_MAX_ROWS_ABOVE = 20
+_MIN_COLUMNS = 3
+_MANY_CELLS = 4
+# The least share of columns that a header names.
+_MIN_FILLED = 0.8
 _MAX_HEADER_LENGTH = 60
 # Maximum length of a column's name, which is repeated with each of its cells.
 _MAX_NAME_LENGTH = 200
@@ -97,19 +106,21 @@ class Builder:
 def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
     """Return a table as text, one row per line.
 
-    If the first row names the columns, every cell after it is given with its column's name, so that
-    a row can be understood wherever the table is cut. `headed` says whether it does, if known.
+    If the first row names the columns, or the first one below a title, every cell after it is given
+    with its column's name, so that a row can be understood wherever the table is cut. `headed` says
+    whether the first row does, if known.
     """
     filled = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled:
         return ""
+    header = 0 if headed else None
     if headed is None:
-        headed = _is_header(filled)
-    if not headed:
+        header = _find_header(filled)
+    if header is None:
         return "\n".join(" | ".join(filter(None, row)) for row in filled)
-    names = [_shorten_name(name) for name in filled[0]]
-    lines = [" | ".join(filter(None, filled[0]))]
-    for row in filled[1:]:
+    names = [_shorten_name(name) for name in filled[header]]
+    lines = [" | ".join(filter(None, row)) for row in filled[: header + 1]]
+    for row in filled[header + 1 :]:
         named_cells = zip(names, row, strict=False)
         cells = [f"{name}: {cell}" if name else cell for name, cell in named_cells if cell]
         line = " | ".join(cells)
@@ -117,6 +128,27 @@ def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
             line += f" | {cell}"
         lines.append(line)
     return "\n".join(filter(None, lines))
+
+
+def _find_header(rows: Sequence[Sequence[str]]) -> int | None:
+    """Return the place of the row that names the columns, None if no row does.
+
+    Rows above it, such as a title, fill fewer columns of a table that has at least three, and most
+    rows below it fill half of them, or several.
+    """
+    widest = max(map(len, rows))
+    for at, row in enumerate(rows[:_MAX_ROWS_ABOVE]):
+        if _count_filled(row) < max(2, _MIN_FILLED * widest):
+            continue
+        below = rows[at + 1 :]
+        full = [row for row in below if _count_filled(row) >= min(widest / 2, _MANY_CELLS)]
+        is_table = widest >= _MIN_COLUMNS and 2 * len(full) >= len(below)
+        return at if (at == 0 or is_table) and _is_header(rows[at:]) else None
+    return None
+
+
+def _count_filled(row: Sequence[str]) -> int:
+    return sum(map(bool, row))
 
 
 def _shorten_name(name: str) -> str:
@@ -132,8 +164,10 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     another sort than its name. A table of words alone shows no header, and a first row wrongly
     taken for a header makes every row false.
     """
-    names = [cell for cell in rows[0] if cell]
-    if len(names) < max(2, 0.8 * max(map(len, rows))) or len(set(names)) < len(names):
+    filled = [cell for cell in rows[0] if cell]
+    # Exports repeat the name of a column that has several values.
+    names = [name for name, _ in groupby(filled)]
+    if len(filled) < max(2, _MIN_FILLED * max(map(len, rows))) or len(set(names)) < len(names):
         return False
     if max(map(len, names)) > _MAX_HEADER_LENGTH or not all(map(_has_letter, names)):
         return False
@@ -224,26 +258,50 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
     return builder.done()
 
 
-def remove_invisible(document: ReadDocument) -> ReadDocument:
-    """Return a document without invisible characters, its headings and pages still in place."""
+def _join_spaced_letters(text: str) -> str:
+    """Return a text with words whole whose letters have blanks between them: R E C H N U N G."""
+    if _MAY_BE_SPACED.search(text):
+        return _SPACED.sub(_join_letters, text)
+    return text
+
+
+def _restore_text(text: str) -> str:
+    return _join_spaced_letters(drop_invisible(text))
+
+
+def _join_letters(match: re.Match[str]) -> str:
+    word = "".join(match[0].split())
+    is_one_word = word.isupper() or (len(word) > _MIN_SPACED and word[1:].islower())
+    # The letters of an index are in the order of the alphabet; those that tick cells are the same.
+    is_listed = all(before < after for before, after in pairwise(word.lower()))
+    if is_one_word and not is_listed and len(set(word)) > 2:
+        return word
+    return match[0]
+
+
+def restore_words(document: ReadDocument) -> ReadDocument:
+    """Return a document without what divides its words: invisible characters, and blanks of style.
+
+    Its headings and pages still begin where they did.
+    """
     texts = (document.text, document.title, document.author, document.tags)
-    if all(drop_invisible(text) == text for text in texts):
+    if all(_restore_text(text) == text for text in texts):
         return document
     starts = {heading.start for heading in document.headings}
     starts.update(page.start for page in document.pages)
     cuts = sorted({0, len(document.text)} | starts)
-    pieces = [drop_invisible(document.text[start:end]) for start, end in pairwise(cuts)]
+    pieces = [_restore_text(document.text[start:end]) for start, end in pairwise(cuts)]
     positions = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
     headings = []
     for heading in document.headings:
-        title = drop_invisible(heading.title)
+        title = _restore_text(heading.title)
         headings.append(replace(heading, start=positions[heading.start], title=title))
     pages = []
     for page in document.pages:
         pages.append(replace(page, start=positions[page.start], name=drop_invisible(page.name)))
     return replace(
         document,
-        title=drop_invisible(document.title),
+        title=_restore_text(document.title),
         author=drop_invisible(document.author),
         tags=drop_invisible(document.tags),
         text="".join(pieces),

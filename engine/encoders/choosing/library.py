@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from engine.core.disk import expand_home
 from engine.core.errors import ModelError, unknown_name
 from engine.core.extras import describe_missing
 from engine.core.messages.encoders import EncoderFile
@@ -26,7 +27,7 @@ def list_encoders(folders: Sequence[str] = ()) -> list[EncoderFile]:
     `folders`, and the GGUF files of embedding models that `find_models` finds. Models that cannot
     be used have a `problem`.
     """
-    roots = [Path(folder).expanduser() for folder in folders]
+    roots = [expand_home(folder) for folder in folders]
     locations = {real_path(path): (path, place, name) for path, place, name in _find_folders(roots)}
     encoders = [_describe_folder(*location) for location in locations.values()]
     for file in find_models(roots):
@@ -41,7 +42,7 @@ def resolve_name(name: str, encoders: Sequence[EncoderFile]) -> str:
 
     Raises UsageError.
     """
-    path = Path(name).expanduser()
+    path = expand_home(name)
     if path.exists():
         return str(path.absolute())
     models: dict[str, str] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import ZIP_DEFLATED
@@ -35,7 +35,7 @@ from engine.export.bundle.archive import (
     seal,
 )
 from engine.export.bundle.password import check_password, encrypt
-from engine.export.folder import check_target, remember, workplace
+from engine.export.folder import check_target, remembered, workplace
 from engine.project.folder import KEPT, ProjectFolder
 from engine.project.store.artifact_info import (
     ArtifactInfo,
@@ -70,7 +70,14 @@ def bundle_project(
     if password is not None:
         check_password(password)
     final = check_target(project, target, file=True)
-    with disk_errors(f"The bundle {target} could not be written."), workplace(final) as work:
+    with (
+        disk_errors(f"The bundle {target} could not be written."),
+        workplace(final) as work,
+        ExitStack() as remembering,
+    ):
+        # A project on a full or read-only disk can be bundled, but does not remember it.
+        with suppress(OSError):
+            remembering.enter_context(remembered(project, final, ["bundle"]))
         made = work / "bundle"
         for _ in range(ATTEMPTS):
             written = _write(project, work, made, search_only, with_model)
@@ -93,9 +100,6 @@ def bundle_project(
         made.chmod(0o600)
         rename(made, final)
         sync(final.parent)
-    # A project that cannot be written to cannot be purged either.
-    with suppress(OSError):
-        remember(project, final, ["bundle"])
     manifest, notes = written
     return Bundled(
         final,

@@ -72,6 +72,7 @@ def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
 
     with reading():
         locked = archive.read(KEY)
+        source = archive.open(BODY)
     try:
         key = pyrage.x25519.Identity.from_str(pyrage.passphrase.decrypt(locked, password).decode())
     except (pyrage.DecryptError, pyrage.IdentityError, ValueError) as error:
@@ -82,7 +83,7 @@ def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
             code="bundle-password",
         ) from None
     try:
-        with archive.open(BODY) as source:
+        with source:
             pyrage.decrypt_io(source, target, [key])
     except (pyrage.DecryptError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:

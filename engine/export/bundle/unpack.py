@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory, TemporaryFile, gettempdir
 from typing import IO
 from zipfile import ZipFile, ZipInfo
 
-from engine.core.disk import check_room, disk_errors, sync_tree
+from engine.core.disk import check_room, disk_errors, expand_home, path_exists, sync_tree
 from engine.core.errors import EngineError, InputError, UsageError
 from engine.core.messages.project import Bundled, ExportNote, Unbundled
 from engine.core.platforms.files import rename, sync
@@ -226,7 +226,7 @@ def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> Non
         vectors = store.artifact(VectorsInfo)
         if model:
             named = vectors.info.model if vectors else settings.encoder.model
-            moved = {**moved, named: str(Path(model).expanduser().absolute())}
+            moved = {**moved, named: str(expand_home(model).absolute())}
         changes: dict[str, str | None] = dict.fromkeys(_ALLOW_PUBLIC)
         if settings.encoder.model in moved:
             changes["encoder.model"] = moved[settings.encoder.model]
@@ -286,7 +286,7 @@ def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
         to_do = "Name the reranker in search.reranker."
         yield ExportNote(code="model-missing", what=error.what, to_do=to_do)
     for source in project.sources(settings):
-        if source.exists():
+        if path_exists(source):
             what = f"'engine run' will read {source}."
             to_do = "If these are not the documents, set corpus.paths first."
             yield ExportNote(code="bundle-reads", what=what, to_do=to_do)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.core.disk import expand_home
 from engine.core.errors import SettingsError
 from engine.metrics.bootstrap import Sampling
 from engine.settings.section import Section, key
@@ -36,12 +37,12 @@ class LabOptions(Section):
     @property
     def pairs_file(self) -> Path | None:
         """The file of sentence pairs, None if no one was named."""
-        return Path(self.sentence_pairs).expanduser() if self.sentence_pairs else None
+        return expand_home(self.sentence_pairs) if self.sentence_pairs else None
 
     @property
     def general_folder(self) -> Path | None:
         """The BEIR folder of general text, None for the bundled questions."""
-        return Path(self.general_set).expanduser() if self.general_set else None
+        return expand_home(self.general_set) if self.general_set else None
 
     def sampling(self, seed: int) -> Sampling:
         """Return how diagnostics are sampled."""

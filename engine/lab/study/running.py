@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.api import Project
+from engine.core.disk import expand_home
 from engine.core.errors import (
     CancelledError,
     DatasetError,
@@ -343,7 +344,7 @@ def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
     for name in FILES:
         if not settings.get(name):
             continue
-        path = Path(str(settings[name])).expanduser()
+        path = expand_home(str(settings[name]))
         in_project = (project.path / path).absolute()
         absolute[name] = str(in_project if in_project.exists() else path.absolute())
     return absolute

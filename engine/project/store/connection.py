@@ -16,6 +16,7 @@ from engine.core.errors import (
     DamagedError,
     EngineError,
     InputError,
+    ProjectBusyError,
     ResourceError,
     UsageError,
     reason_of,
@@ -367,12 +368,16 @@ def _explain(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineE
         )
     if code == sqlite3.SQLITE_IOERR:
         return ResourceError(
-            what, f"SQLite says: {text}.", _FREE_SPACE, code="write-failed", command="run"
+            f"{written} could not be read or written.",
+            f"SQLite says: {text}.",
+            "Check that its disk is there and has free space, then run again.",
+            code="write-failed",
+            command="run",
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         what = "The project's database is busy."
         to_do = "Try again when the other program is done."
-        return EngineError(what, text, to_do, code="project-busy")
+        return ProjectBusyError(what, text, to_do)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         return EngineError(
             f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access"

@@ -97,6 +97,15 @@ def test_cards_of_an_address_book(tmp_path: Path) -> None:
     )
 
 
+def test_a_card_with_the_parts_of_a_name_alone_is_called_by_them(tmp_path: Path) -> None:
+    card = b"BEGIN:VCARD\r\nVERSION:2.1\r\nN:Quay;Ada;;Dr.\r\nTEL:040 123\r\nEND:VCARD\r\n"
+    document = only(opened(tmp_path, "a.vcf", card))
+    assert document.title == "Quay, Ada, Dr."
+    assert document.text == "Name: Quay, Ada, Dr.\nTelephone: 040 123"
+    whole = only(opened(tmp_path, "b.vcf", CARDS[: CARDS.index(b"BEGIN:VCARD", 9)]))
+    assert whole.title == "Eva L\u00f6w"
+
+
 def test_a_file_without_entries_is_empty(tmp_path: Path) -> None:
     with unreadable("empty"):
         opened(tmp_path, "a.vcf", b"##fileformat=VCFv4.2\n#CHROM\tPOS\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from base64 import b64encode
+from contextlib import suppress
 from email.message import Message
 from email.parser import BytesParser
 from pathlib import Path
@@ -200,8 +201,10 @@ def test_subjects_of_outlook(tmp_path: Path, data: bytes, code: str, page: int) 
     assert document.text.startswith("Subject: Prüfung\n")
 
 
-def tnef(files: dict[str, bytes]) -> bytes:
-    """What Outlook calls winmail.dat."""
+def tnef(
+    files: dict[str, bytes], body: bytes = b"", properties: bytes = b"", attached: bytes = b""
+) -> bytes:
+    """What Outlook calls winmail.dat; `attached` are the properties of the last file."""
 
     def attribute(code: int, value: bytes) -> bytes:
         return (
@@ -209,44 +212,113 @@ def tnef(files: dict[str, bytes]) -> bytes:
         )
 
     made = bytes.fromhex("789f3e220100") + attribute(0x00069007, struct.pack("<II", 1252, 0))
+    made += attribute(0x00018004, b"Piers\0")
+    if body:
+        made += attribute(0x0002800C, body)
+    if properties:
+        made += attribute(0x00069003, properties)
     for name, content in files.items():
         made += attribute(0x00069002, bytes(14)) + attribute(
             0x00018010, name.encode("cp1252") + b"\0"
         )
         made += attribute(0x0006800F, content)
+    if attached:
+        made += attribute(0x00069005, attached)
     return made
 
 
-@pytest.mark.parametrize(
-    "content_type", [b"application/ms-tnef; name=winmail.dat", b"application/octet-stream"]
-)
-def test_what_is_packed_in_winmail_dat_is_read_and_the_ledger_says_what_that_is(
-    tmp_path: Path, content_type: bytes
-) -> None:
-    packed = b64encode(tnef({"Übergabe.txt": b"The heron list.", "plan.xyz": b"\0\1"}))
-    head = (
+def mail_with(packed: bytes, body: bytes, content_type: bytes = b"application/ms-tnef") -> bytes:
+    return (
         b"Subject: Piers\nFrom: a@quay.example\nContent-Type: multipart/mixed;"
-        b' boundary="x"\n\n--x\n\nSee.\n--x\n'
-    )
-    fields = (
+        b' boundary="x"\n\n--x\n\n' + body + b"\n--x\nContent-Type: " + content_type + b"\n"
         b"Content-Transfer-Encoding: base64\nContent-Disposition: attachment;"
-        b" filename=winmail.dat\n\n"
+        b" filename=winmail.dat\n\n" + b64encode(packed) + b"\n--x--\n"
     )
-    (tmp_path / "a.eml").write_bytes(
-        head + b"Content-Type: " + content_type + b"\n" + fields + packed + b"\n--x--\n"
-    )
-    _, text, document, other = read_everything(tmp_path / "a.eml", "eml")
+
+
+def stated(*properties: tuple[int, int, bytes]) -> bytes:
+    """Properties of Outlook: code, kind and value, padded to four bytes ([MS-OXTNEF] 2.1.3.4)."""
+    made = struct.pack("<I", len(properties))
+    for code, kind, value in properties:
+        padding = bytes(-len(value) % 4)
+        made += struct.pack("<HHII", kind, code, 1, len(value)) + value + padding
+    return made
+
+
+@pytest.mark.parametrize("content_type", [b"application/ms-tnef", b"application/octet-stream"])
+def test_files_in_winmail_dat_are_read(tmp_path: Path, content_type: bytes) -> None:
+    packed = tnef({"Übergabe.txt": b"The heron list.", "plan.xyz": b"\0\1"}, b"See.")
+    (tmp_path / "a.eml").write_bytes(mail_with(packed, b"See.", content_type))
+    mail, document, other = read_everything(tmp_path / "a.eml", "eml")
+    assert isinstance(mail, ReadDocument)
+    assert mail.text == "Subject: Piers\nFrom: a@quay.example\n\nSee."
     assert isinstance(document, ReadDocument)
     assert (document.member, document.text) == ("winmail.dat/Übergabe.txt", "The heron list.")
-    assert isinstance(text, LeftOut)
     assert isinstance(other, LeftOut)
-    assert (text.member, text.state, text.kind) == (
-        "winmail.dat/the mail's text",
-        "skipped",
-        "unsupported",
-    )
-    assert "TNEF" in text.reason
-    assert other.member == "winmail.dat/plan.xyz"
+    assert (other.member, other.kind) == ("winmail.dat/plan.xyz", "unsupported")
+
+
+PAGE_OF_MAIL = b"<html><body><p>The tern <b>nests</b>.</p></body></html>"
+
+
+@pytest.mark.parametrize(
+    ("packed", "text"),
+    [
+        (tnef({}, "Die Türme.".encode("cp1252")), "Die Türme."),
+        (tnef({}, properties=stated((0x1000, 31, "Łódź\0".encode("utf-16-le")))), "Łódź"),
+        (tnef({}, properties=stated((0x1013, 258, PAGE_OF_MAIL))), "The tern nests."),
+        (
+            # A flag, several numbers, a named property and the sender stand before the body.
+            tnef(
+                {},
+                properties=struct.pack("<IHHHH", 5, 11, 0x0E1F, 1, 0)
+                + struct.pack("<HHIII", 0x1003, 0x6001, 2, 7, 8)
+                + struct.pack("<HH16sIIHH", 3, 0x8001, b"", 1, 4, 97, 0)
+                + struct.pack("<I", 9)
+                + stated((0x0C1A, 30, b"Ada\0"), (0x1000, 30, b"The heron moors."))[4:],
+            ),
+            "The heron moors.",
+        ),
+    ],
+)
+def test_the_text_of_a_mail_that_is_only_in_winmail_dat_is_read(
+    tmp_path: Path, packed: bytes, text: str
+) -> None:
+    (tmp_path / "a.eml").write_bytes(mail_with(packed, b""))
+    (mail,) = read_everything(tmp_path / "a.eml", "eml")
+    assert isinstance(mail, ReadDocument)
+    assert mail.text == f"Subject: Piers\nFrom: a@quay.example\n\n{text}"
+    (tmp_path / "winmail.dat").write_bytes(packed)
+    (alone,) = read_everything(tmp_path / "winmail.dat", "tnef")
+    assert isinstance(alone, ReadDocument)
+    assert alone.title == "Piers"
+    assert alone.text.endswith(f"\n\n{text}")
+    assert alone.text.startswith("Subject: Piers\n")
+    assert alone.author == ("Ada" if "heron" in text else "")
+
+
+def test_a_file_whose_whole_name_and_content_are_properties_is_read(tmp_path: Path) -> None:
+    name = (0x3707, 31, "Übergabe der Türme.txt\0".encode("utf-16-le"))
+    files = {"BERGA~1.TXT": b"The heron list."}
+    (tmp_path / "winmail.dat").write_bytes(tnef(files, attached=stated(name)))
+    (document,) = read_everything(tmp_path / "winmail.dat", "tnef")
+    assert (document.member, document.text) == ("Übergabe der Türme.txt", "The heron list.")
+    content = (0x3701, 258, b"The tern list.")
+    (tmp_path / "winmail.dat").write_bytes(tnef({"A": b""}, attached=stated(name, content)))
+    (document,) = read_everything(tmp_path / "winmail.dat", "tnef")
+    assert (document.member, document.text) == ("Übergabe der Türme.txt", "The tern list.")
+
+
+def test_a_mail_that_is_attached_in_winmail_dat_is_read(tmp_path: Path) -> None:
+    inner = (0x3701, 13, bytes(16) + tnef({}, b"The tern nests."))
+    whole = tnef({"Forwarded": b"an icon"}, b"See below.", attached=stated(inner))
+    (tmp_path / "winmail.dat").write_bytes(whole)
+    outer, document = read_everything(tmp_path / "winmail.dat", "tnef")
+    assert isinstance(outer, ReadDocument)
+    assert outer.text == "Subject: Piers\n\nSee below."
+    assert isinstance(document, ReadDocument)
+    assert document.member == "Forwarded"
+    assert document.text == "Subject: Piers\n\nThe tern nests."
 
 
 def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
@@ -262,17 +334,19 @@ def test_winmail_dat_is_known_by_what_it_holds(tmp_path: Path) -> None:
     assert [item.path for item in found.skipped] == ["b/winmail.dat"]
     with pytest.raises(UnreadableFileError) as caught:
         list(read_everything(tmp_path / "Winmail (2).dat", "tnef"))
-    assert caught.value.kind == "unsupported"
-    whole = tnef({"a.txt": b"The heron list."})
-    for length in range(8, len(whole)):  # cut anywhere, it gives what is whole
+    assert caught.value.kind == "empty"
+    listed = stated((0x3707, 30, b"list.txt\0"))
+    # Cut anywhere, it gives what is whole.
+    whole = tnef({"a.txt": b"The heron list."}, b"The tern.", attached=listed)
+    for length in range(8, len(whole)):
         (tmp_path / "winmail.dat").write_bytes(whole[:length])
-        try:
-            found_in = list(read_everything(tmp_path / "winmail.dat", "tnef"))
-        except UnreadableFileError:
-            continue
-        assert [one.text for one in found_in if isinstance(one, ReadDocument)] == [
-            "The heron list."
-        ]
+        texts = []
+        with suppress(UnreadableFileError):
+            for one in read_everything(tmp_path / "winmail.dat", "tnef"):
+                if isinstance(one, ReadDocument):
+                    texts.append(one.text)
+        assert set(texts) <= {"Subject: Piers\n\nThe tern.", "The heron list."}
+        assert ("The heron list." in texts) == (length >= whole.index(b"The heron list.") + 15)
 
 
 @pytest.mark.shared

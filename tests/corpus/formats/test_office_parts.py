@@ -162,7 +162,7 @@ def test_a_paragraph_with_a_formula_is_reported_once(tmp_path: Path) -> None:
     text = only(
         opened(tmp_path, "a.docx", changed(office.docx(), "word/document.xml", old, new))
     ).text
-    assert "E=mcx2" in text
+    assert "E=mcx^2" in text
     assert [text.count(words) for words in (old, "E=mc", "holds for terns", "beside")] == [
         1,
         1,
@@ -281,3 +281,29 @@ def test_terms_and_tables_of_a_book_are_read(tmp_path: Path) -> None:
         "Pelican: A large bird",
         "Berth | Depth\nBerth: North | Depth: 12",
     ]
+
+
+def test_captions_in_a_book_are_read_and_furigana_do_not_split_words(tmp_path: Path) -> None:
+    reported = (
+        '<figure class="a"><img src="x.png" alt=""/><figcaption>Fig. 3: a <b>jib</b></figcaption>'
+        "</figure><table>\n<caption>Loads of the jib</caption><tr><td>Pipe</td><td>40 kg</td></tr>"
+        "</table><p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp></ruby>京</p>"
+    )
+    source = changed(office.epub(), "a.xhtml", "<p>The pelican boards at dawn.</p>", reported)
+    text = only(opened(tmp_path, "a.epub", source)).text
+    assert text.split("\n\n")[1:5] == ["Fig. 3: a jib", "Loads of the jib", "Pipe | 40 kg", "東京"]
+
+
+def test_fractions_are_divided_and_furigana_keep_the_characters_below_them(tmp_path: Path) -> None:
+    fraction = (
+        '<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"><m:f><m:num>'
+        "<m:r><m:t>load</m:t></m:r></m:num><m:den><m:r><m:t>area</m:t></m:r></m:den></m:f></m:oMath>"
+    )
+    ruby = (
+        "<w:r><w:rPr><w:b/></w:rPr><w:ruby><w:rubyPr/><w:rt><w:r><w:t>とうきょう</w:t></w:r></w:rt>"
+        "<w:rubyBase><w:r><w:t>東京</w:t></w:r></w:rubyBase></w:ruby></w:r>"
+    )
+    old = "The heron moors at noon."
+    new = f"{old}</w:t></w:r>{fraction}{ruby}<w:r><w:t>港"
+    source = changed(office.docx(), "word/document.xml", old, new)
+    assert only(opened(tmp_path, "a.docx", source)).text.endswith(f"{old}load/area東京港")

@@ -213,6 +213,15 @@ def test_text_boxes_in_a_paragraph_are_read_once_behind_it(tmp_path: Path, neste
     assert (text.count("mole"), text.count("Ada")) == (1, 1)
 
 
+def test_furigana_are_no_part_of_the_word_below_them(tmp_path: Path) -> None:
+    ruby = (
+        "<text:ruby><text:ruby-base>東</text:ruby-base>"
+        '<text:ruby-text text:style-name="R">とう</text:ruby-text></text:ruby>京'
+    )
+    content = changed(office.odt(), "content.xml", "The pelican", f"{ruby} pelican")
+    assert "東京 pelican" in only(opened(tmp_path, "a.odt", content)).text
+
+
 def test_several_text_boxes_in_a_paragraph_keep_their_order(tmp_path: Path) -> None:
     drawing = 'xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
 

@@ -58,11 +58,17 @@ def test_encodings(tmp_path: Path, data: bytes, text: str | None) -> None:
         (b"%PDF\x00\x01\x02\x03 text \x00", "binary"),
         (bytes(range(1, 32)) * 10, "binary"),
         (b"\xff\xfea\x00b", "damaged"),
+        (bytes(5000), "damaged"),
     ],
 )
 def test_unreadable_text(tmp_path: Path, data: bytes, kind: Kind) -> None:
     with unreadable(kind):
         read(tmp_path, "a.txt", data)
+
+
+def test_where_nothing_was_written_at_the_end_of_a_file_nothing_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, "a.txt", b"The heron." + bytes(9000))
+    assert (found.text, found.note) == ("The heron.", "")
 
 
 @pytest.mark.parametrize("format", ["txt", "md", "html"])
@@ -77,6 +83,7 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
     ("name", "text", "title"),
     [
         ("a.txt", "\n  Pump manual  \nText.", "Pump manual"),
+        ("a.txt", "\x0cPump\tmanual\x0cText.", "Pump manual"),
         ("my_long-report.txt", "x" * 150 + "\nshort", "My long report"),
         ("b.txt", "-----\nTitle", "B"),
         ("c.md", "# The *first* [one](http://x)\n\ntext\n# Second", "The first one"),

@@ -152,3 +152,15 @@ def test_a_signed_file_that_is_attached_to_a_mail_is_read_as_a_file(
     assert attached.member.rpartition("/")[2] == member
     assert "pelican boards" in attached.text
     assert ("4711" in attached.text) == (content is not PDF)
+
+
+def test_a_mail_that_pgp_encrypts_is_listed_as_such(tmp_path: Path) -> None:
+    mail = (
+        b"Subject: Berths\nContent-Type: multipart/encrypted; boundary=x;"
+        b" protocol=application/pgp-encrypted\n\n--x\nContent-Type: application/pgp-encrypted\n\n"
+        b"Version: 1\n--x\nContent-Type: application/octet-stream; name=encrypted.asc\n\n"
+        b"-----BEGIN PGP MESSAGE-----\n\nabc=\n-----END PGP MESSAGE-----\n--x--\n"
+    )
+    left = opened(tmp_path, "a.eml", mail)[-1]
+    assert isinstance(left, LeftOut)
+    assert (left.member, left.state, left.kind) == ("encrypted.asc", "quarantined", "encrypted")

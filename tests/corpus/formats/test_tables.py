@@ -30,6 +30,9 @@ def read(name: str, content: str | bytes) -> ReadDocument:
         [["Berth", "12 m"], ["North", "9 m"]],
         [["North", "open"], *[[f"Pier {n}", "open"] for n in "abcdefgh"]],
         [["Summary"], ["A long sentence about the piers."]],
+        [["Invoice"], ["Name", "Lindner"], ["Postcode", "28195"]],
+        [["Notes"], ["The", "quick", "brown", "fox"], ["1", "2"], ["7"], ["8"]],
+        [["Berth", "Depth", "Berth", "Length"], ["North", "12", "South", "80"]],
     ],
 )
 def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list[str]]) -> None:
@@ -49,6 +52,14 @@ def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list
             "Berth: Pier h | State: open",
         ),
         ([["Berth", "", "Depth"], ["North", "x", "12"]], "North | x | 12"),
+        (
+            [["Plan 2031"], ["Client", "Ada"], ["Berth", "Depth", "Ship"], ["North", "12", "Gull"]],
+            "Berth: North | Depth: 12 | Ship: Gull",
+        ),
+        (
+            [["Ship", "Label", "Label", "Year"], ["Gull", "red", "oil", "2031"]],
+            "Ship: Gull | Label: red | Label: oil | Year: 2031",
+        ),
     ],
 )
 def test_a_first_row_over_cells_of_another_sort_names_the_columns(
@@ -61,6 +72,43 @@ def test_a_table_of_words_alone_is_reported_as_it_stands() -> None:
     assert (
         read("a.csv", "Alice,Bob\nCarol,Dave\nErin,Frank\n").text
         == "Alice | Bob\nCarol | Dave\nErin | Frank"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (
+            "Export of 3 May\nClient: Quay Ltd\n\nDay;Account;Sum\n1.5.31;4711;12,50\n"
+            "2.5.31;12;3,75\n",
+            "Export of 3 May\nClient: Quay Ltd\nDay | Account | Sum\n"
+            "Day: 1.5.31 | Account: 4711 | Sum: 12,50\nDay: 2.5.31 | Account: 12 | Sum: 3,75",
+        ),
+        ("a\tb\n1,5\t2,5\n3,5\t4,5\n", "a | b\na: 1,5 | b: 2,5\na: 3,5 | b: 4,5"),
+        ('"Name" , "Year"\n"Quay, Ada" , "1999"\n', "Name | Year\nName: Quay, Ada | Year: 1999"),
+        (
+            "Note\nVery good, thanks\nFine\nQuick\nYes\n",
+            "Note\nVery good, thanks\nFine\nQuick\nYes",
+        ),
+        ('Berth,Note\nNorth,"a;b"\nSouth,"c;d"\n', "Berth | Note\nNorth | a;b\nSouth | c;d"),
+        ("No|Note\n1|<p>Two <b>pel</b>icans</p>\n", "No | Note\nNo: 1 | Note: Two pelicans"),
+    ],
+)
+def test_a_table_is_divided_by_what_divides_most_rows_alike(source: str, text: str) -> None:
+    assert read("a.csv", source).text == text
+
+
+def test_records_in_a_list_of_json_are_paragraphs() -> None:
+    records = (
+        '[{"name": "North", "note": "two\\npiers", "ships": [{"id": 7}]},'
+        ' {"name": "South", "note": "<p>The <b>tern</b>s</p>", "at": [8.8, 53.1]}]'
+    )
+    assert read("a.json", records).text == (
+        "name: North\nnote: two\npiers\nships.id: 7\n\nname: South\nnote: The terns\nat: 8.8, 53.1"
+    )
+    assert read("b.json", f'{{"berths": {records}}}').text == (
+        "berths.name: North\nberths.note: two\npiers\nberths.ships.id: 7\n\n"
+        "berths.name: South\nberths.note: The terns\nberths.at: 8.8, 53.1"
     )
 
 

@@ -42,6 +42,19 @@ def test_values_of_an_invoice_have_the_names_of_their_elements(tmp_path: Path) -
     assert (document.title, document.format) == ("Rechnung", "xml")
 
 
+def test_a_value_that_is_written_as_a_page_is_read_as_one(tmp_path: Path) -> None:
+    feed = (
+        b"<rss><channel><item><title>Quay</title><description>&lt;p&gt;The &lt;b&gt;inter&lt;/b&gt;"
+        b"lock&amp;nbsp;holds&lt;/p&gt;</description><note><![CDATA[a < b]]></note></item>"
+        b"<item/></channel></rss>"
+    )
+    assert only(opened(tmp_path, "feed.xml", feed)).text.split("\n") == [
+        "item.title: Quay",
+        "item.description: The interlock holds",
+        "item.note: a < b",
+    ]
+
+
 @pytest.mark.parametrize("name", ["berths.xls", "berths.xml"])
 def test_a_sheet_of_excel_2003_has_rows(tmp_path: Path, name: str) -> None:
     lines = only(opened(tmp_path, name, SHEET.encode())).text.split("\n")

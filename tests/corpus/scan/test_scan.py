@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 from fixtures import office
@@ -111,6 +113,20 @@ def test_patterns(
     found = scan([tmp_path], include, exclude)
     assert paths(found) == expected
     assert found.skipped == []
+
+
+@pytest.mark.parametrize("written", ["NFC", "NFD"])
+@pytest.mark.parametrize("stored", ["NFC", "NFD"])
+def test_accents_of_a_pattern_match_however_a_system_stores_them(
+    tmp_path: Path, stored: Literal["NFC", "NFD"], written: Literal["NFC", "NFD"]
+) -> None:
+    write(
+        tmp_path, *(normalize(stored, name) for name in ("Entwürfe/a.txt", "b/Käse.txt", "c.txt"))
+    )
+    patterns = [normalize(written, pattern) for pattern in ("Entwürfe/", "Käse.*")]
+    assert paths(scan([tmp_path], exclude=patterns)) == ["c.txt"]
+    included = paths(scan([tmp_path], include=patterns))
+    assert [normalize("NFC", path) for path in included] == ["Entwürfe/a.txt", "b/Käse.txt"]
 
 
 def test_a_bad_pattern_is_the_users_error(tmp_path: Path) -> None:
@@ -421,3 +437,15 @@ def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> No
 def test_formats_by_ending(tmp_path: Path, name: str, format: str) -> None:
     (tmp_path / name).write_text("a")
     assert [file.format for file in scan([tmp_path]).files] == [format]
+
+
+@pytest.mark.posix(reason="the system's limit of names")
+def test_a_source_that_the_system_does_not_show_is_missing_or_away(tmp_path: Path) -> None:
+    """As on a network drive that has vanished; a name that is too long is refused likewise."""
+    write(tmp_path, "here/a.txt")
+    unseen = tmp_path / ("x" * 300)
+    with fails(InputError, "path-missing"):
+        scan([tmp_path / "here", unseen])
+    found = scan([tmp_path / "here", unseen], read_before={str(unseen)})
+    assert paths(found) == ["a.txt"]
+    assert [skipped.source for skipped in found.away] == [str(unseen)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.core.characters import drop_invisible
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.formats.opening import read_everything
-from engine.corpus.text.blocks import remove_invisible
+from engine.corpus.text.blocks import restore_words
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_nothing_that_is_seen_is_lost(text: str) -> None:
 
 def test_headings_and_pages_begin_where_they_did() -> None:
     text = "\ufeffOne\u00ad\n\nT\u00adwo\n\nD\u00aday\u00ad\nlight is\nhere."
-    found = remove_invisible(
+    found = restore_words(
         ReadDocument(
             "T\u00adwo",
             text,
@@ -80,9 +80,31 @@ def test_headings_and_pages_begin_where_they_did() -> None:
     assert found.text[22:] == "here."
 
 
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("R E C H N U N G", "RECHNUNG"),
+        ("Die G U T S C H R I F T, bitte", "Die GUTSCHRIFT, bitte"),
+        ("A N G E B O T  N R . 7", "ANGEBOT  N R . 7"),
+        ("B e s c h l u s s:", "Beschluss:"),
+        ("P\u00a0L\u00a0A\u00a0N", "PLAN"),
+        ("A B C D E F", "A B C D E F"),
+        ("U S A", "U S A"),
+        ("Monday X X X X X", "Monday X X X X X"),
+        ("a x i s Y b", "a x i s Y b"),
+        ("1 2 3 4 5", "1 2 3 4 5"),
+    ],
+)
+def test_words_with_blanks_between_their_letters_are_whole(text: str, whole: str) -> None:
+    document = ReadDocument(text, f"{text}\n\nend", pages=(Page(len(text) + 2, 1, "page 1"),))
+    found = restore_words(document)
+    assert (found.title, found.text) == (whole, f"{whole}\n\nend")
+    assert found.text[found.pages[0].start :] == "end"
+
+
 def test_a_document_without_invisible_characters_stays_the_same_object() -> None:
     document = ReadDocument("Ä", "Ö \u200c\u200d", author="Ü")
-    assert remove_invisible(document) is document
+    assert restore_words(document) is document
 
 
 @pytest.mark.parametrize(

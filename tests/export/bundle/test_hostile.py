@@ -17,10 +17,12 @@ from typing import Any
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipInfo
 
 import pytest
+from fixtures.errors import fails
 
-from engine.core.errors import EngineError
+from engine.core.errors import DamagedError, EngineError
 from engine.core.messages.project import Bundled
 from engine.export.bundle.archive import MANIFEST, new_archive, seal
+from engine.export.bundle.password import encrypt
 from engine.export.bundle.unpack import unbundle, verify
 
 Forge = Callable[[Path], None]
@@ -324,6 +326,28 @@ def test_settings_and_database_that_cannot_be_used_are_refused(
     with pytest.raises(EngineError) as caught:
         unbundle(file, str(tmp_path / "made"))
     assert caught.value.code == code
+    assert [path.name for path in tmp_path.iterdir()] == ["hostile.bundle"]
+
+
+@pytest.mark.parametrize(
+    ("found", "put"), [(b"PK\x03\x04", b"PK\x03\x05"), (b"project.zip.age", b"project.zip.agf")]
+)
+def test_a_password_opens_no_archive_that_is_malformed(
+    tmp_path: Path, found: bytes, put: bytes
+) -> None:
+    plain = tmp_path / "plain.bundle"
+    forged(plain)
+    file = tmp_path / "hostile.bundle"
+    encrypt(plain, file, "correct horse")
+    plain.unlink()
+    content = file.read_bytes()
+    second = content.index(found, 4)
+    file.write_bytes(content[:second] + put + content[second + len(put) :])
+    seal(file)
+    with fails(DamagedError, DAMAGED):
+        verify(file, lambda: "correct horse")
+    with fails(DamagedError, DAMAGED):
+        unbundle(file, str(tmp_path / "made"), password=lambda: "correct horse")
     assert [path.name for path in tmp_path.iterdir()] == ["hostile.bundle"]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from fixtures.errors import fails
-from fixtures.pipeline import engine_here, environment
-from fixtures.project_files import mode
+from fixtures.pipeline import engine_here, environment, ingest_here
+from fixtures.project_files import create_project, mode
 from fixtures.stored import put_document
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError, UsageError
@@ -161,6 +161,25 @@ def test_a_purge_names_the_bundle(project: ProjectFolder, tmp_path: Path) -> Non
     bundle_project(project, tmp_path / "x.bundle")
     (known,) = known_exports(project)
     assert (known["folder"], known["kinds"]) == (str(tmp_path / "x.bundle"), ["bundle"])
+
+
+def test_a_bundle_is_remembered_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a purge removes what a killed one leaves."""
+    project = create_project(tmp_path, {"a.txt": "The tern rests."})
+    ingest_here(project.path)
+    remembered: list[dict[str, Any]] = []
+
+    def see(_plain: Path, _target: Path, _password: str) -> None:
+        remembered.extend(known_exports(project))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("engine.export.bundle.pack.encrypt", see)
+    with pytest.raises(KeyboardInterrupt):
+        bundle_project(project, tmp_path / "x.bundle", password="p")
+    assert [entry["folder"] for entry in remembered] == [str(tmp_path / "x.bundle")]
+    assert known_exports(project) == []
 
 
 def test_a_run_that_replaces_what_is_copied_makes_it_copied_again(

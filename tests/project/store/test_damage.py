@@ -12,7 +12,13 @@ import pytest
 from fixtures.errors import fails
 from fixtures.stored import ARTIFACT, chunk, live, put_document, put_file
 
-from engine.core.errors import DamagedError, EngineError, ResourceError, UsageError
+from engine.core.errors import (
+    DamagedError,
+    EngineError,
+    ProjectBusyError,
+    ResourceError,
+    UsageError,
+)
 from engine.core.records import JudgedQuery
 from engine.project.store.connection import connect_for_reading
 from engine.project.store.schema import SCHEMA_VERSION, database_uri, find_foreign_part
@@ -197,7 +203,7 @@ def test_a_locked_database_is_busy_and_not_read_behind_its_owners_back(
         "connect",
         lambda *where, **options: opened(*where, **(options | {"timeout": 0.05})),
     )
-    with fails(EngineError, "project-busy"):
+    with fails(ProjectBusyError, "project-busy"):
         Store.open(closed)
     owner.close()
     Store.open(closed).close()
@@ -240,7 +246,7 @@ def test_a_second_writer_that_must_wait_too_long_fails(store: Store, tmp_path: P
     other = Store.open(tmp_path / "project.db", busy_seconds=0.02)
     with store.transaction():
         put_file(store)
-        with fails(EngineError, "project-busy") as caught:
+        with fails(ProjectBusyError, "project-busy") as caught:
             put_file(other, "b.md")
     assert not isinstance(caught.value, DamagedError)
     assert put_file(other, "b.md")

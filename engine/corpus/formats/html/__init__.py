@@ -15,6 +15,7 @@ from engine.corpus.formats.html.nodes import (
     BLOCKS,
     Element,
     ParsedPage,
+    find_contents,
     is_shown,
     parse_page,
     read_line,
@@ -124,6 +125,11 @@ def _list_values(fields: Mapping[str, list[str]], names: Iterable[str]) -> list[
     return values
 
 
+# Ends of elements, and line breaks, as editors of texts write them into a value.
+_MARKUP = re.compile(
+    r"</(?:p|div|span|a|b|i|u|em|strong|li|ul|ol|h[1-6]|t[dr]|table|blockquote)>|<br\s*/?>",
+    re.IGNORECASE,
+)
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _KINDS = frozenset({*_HEADINGS, "li"})
 _MARKS: dict[str, Origin] = {
@@ -173,6 +179,11 @@ READER = HtmlReader()
 def render_text(source: str) -> str:
     """Return what a reader of a page sees, without the places of headings."""
     return _render(parse_page(source)).text
+
+
+def show_markup(text: str) -> str:
+    """Return a value of an export as a page shows it, if it is written as a part of a page."""
+    return render_text(text) if _MARKUP.search(text) else text
 
 
 def decode_page(data: bytes, path: Path) -> tuple[str, str]:
@@ -233,7 +244,7 @@ class _Blocks:
             elif is_shown(node) and self._enter(node):
                 if node.name in BLOCKS:
                     stack.append(node.name in _KINDS)
-                stack += reversed(node.contents)
+                stack += reversed(find_contents(node))
         self._end_block()
 
     def _enter(self, node: Element) -> bool:
@@ -247,7 +258,7 @@ class _Blocks:
         if name == "table" and (rows := self._tables.read(node)) is not None:
             self._built.block(clean(rows))
             return False
-        if name == "pre":
+        if name in ("pre", "textarea"):
             self._built.block(clean(read_preformatted(node)))
             return False
         if name in _KINDS:

@@ -25,7 +25,7 @@ _LEFT_OUT = frozenset(
         "canvas",
         "audio",
         "video",
-        "select",
+        "datalist",
         "annotation",
         "annotation-xml",
         "metadata",
@@ -97,6 +97,10 @@ _FONT_FAMILY = re.compile(
 )
 _BEFORE = 20  # characters
 _MAX_RULES = 500
+# Kinds of `<input>` whose value a page does not show, or that only give orders.
+_NO_ENTRY = frozenset(
+    ("hidden", "password", "submit", "reset", "button", "image", "file", "range", "color")
+)
 _DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
 
 
@@ -235,6 +239,42 @@ def is_shown(element: Element) -> bool:
     return element.name not in _LEFT_OUT and "hidden" not in element.attributes
 
 
+def find_contents(element: Element) -> list[Element | str]:
+    """Return what is shown in an element: its content, or what is filled into a field of a form."""
+    if element.name == "input":
+        return [f" {_read_entry(element)} "]
+    if element.name == "select":
+        return _find_chosen(element)
+    return element.contents
+
+
+def _read_entry(field: Element) -> str:
+    """Return what a field of a form shows: its text, or whether it is ticked."""
+    kind = field.get("type").lower()
+    if kind in _NO_ENTRY:
+        return ""
+    if kind not in ("checkbox", "radio"):
+        return field.get("value")
+    # Pages also open their menus by boxes that nobody sees.
+    return "\u2611" if "checked" in field.attributes else ""
+
+
+def _find_chosen(menu: Element) -> list[Element | str]:
+    """Return what a menu of a form shows: the selected options, else the first one."""
+    options: list[Element] = []
+    for inner in menu.contents:
+        if isinstance(inner, Element):
+            group = inner.contents if inner.name == "optgroup" else [inner]
+            options += (option for option in group if isinstance(option, Element))
+    chosen = [option for option in options if "selected" in option.attributes]
+    if not chosen and "multiple" not in menu.attributes:
+        chosen = options[:1]
+    contents: list[Element | str] = [" "]
+    for option in chosen:
+        contents += (option, " ")
+    return contents
+
+
 def join_lines(text: str) -> str:
     """Return a text on one line."""
     return " ".join(clean(text).split())
@@ -268,4 +308,4 @@ def _read_pieces(element: Element, gap: str) -> Iterator[str]:
         elif is_shown(inner):
             around = gap if inner.name in BLOCKS else ""
             yield around
-            stack += [around, *reversed(inner.contents)]
+            stack += [around, *reversed(find_contents(inner))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import email.policy
 import email.utils
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC
 from email.message import Message
@@ -28,10 +28,11 @@ from engine.corpus.formats import (
 from engine.corpus.formats.calendars import MEDIA_TYPES, render_entries
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.headers import FieldDecoder
+from engine.corpus.formats.mail.tnef import unpack_mail
 from engine.corpus.formats.plain import decode_as
 from engine.corpus.formats.signed import extract_signed
 from engine.corpus.formats.source import open_content
-from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, is_header, is_mail
+from engine.corpus.scan.formats import FORMATS, IMAGES, TNEF, ending_of, is_header, is_mail, is_tnef
 from engine.corpus.text.metadata import title_from_name
 
 _SHOWN_FIELDS = ("Subject", "From", "To", "Cc", "Date")
@@ -102,6 +103,10 @@ class MailReader:
         leaves = list(_find_leaves(message))
         body = _Body(path, fields)
         body_text = body.read(message)
+        for part in filter(_is_tnef, leaves):
+            packed = unpack_mail(_read_payload(part), path).body
+            if _says_more(packed, body_text):
+                body_text = "\n\n".join(filter(None, (body_text, packed)))
         lines = [f"{name}: {text}" for name, text in header.items() if text]
         text = "\n\n".join(filter(None, ("\n".join(lines), body_text)))
         failed: UnreadableFileError | None = None
@@ -316,9 +321,9 @@ class _Body:
             elif kind.startswith(("text/html", "multipart/")):
                 pages.append(at)
         for kept, other in ((plain, pages), (pages, plain)):
-            words = _find_words(texts[at] for at in kept)
-            other_words = _find_words(texts[at] for at in other)
-            if words and len(other_words - words) <= _MAX_NEW * len(other_words):
+            words = "\n".join(texts[at] for at in kept)
+            other_words = "\n".join(texts[at] for at in other)
+            if _find_words(words) and not _says_more(other_words, words):
                 return [text for at, text in enumerate(texts) if at not in other]
         return texts
 
@@ -356,15 +361,22 @@ def _join_flowed_lines(text: str) -> str:
     return "".join(pieces)
 
 
-def _find_words(texts: Iterable[str]) -> set[str]:
-    words: set[str] = set()
-    for text in texts:
-        words.update(_WORDS.findall(text))
-    return words
+def _find_words(text: str) -> set[str]:
+    return set(_WORDS.findall(text))
+
+
+def _says_more(text: str, other: str) -> bool:
+    """Tell whether a form of a body has more than a few words that another one lacks."""
+    words = _find_words(text)
+    return len(words - _find_words(other)) > _MAX_NEW * len(words)
 
 
 def _is_attached(part: Message) -> bool:
     return part.get_content_disposition() == "attachment" or _has_name(part)
+
+
+def _is_tnef(part: Message) -> bool:
+    return "ms-tnef" in part.get_content_type() or is_tnef(_find_name(part))
 
 
 def _is_decoration(part: Message) -> bool:
@@ -431,7 +443,13 @@ def _read_attachments(parts: list[tuple[int, Message]], fields: FieldDecoder) ->
             # Some programs encode a whole mail as base64.
             mail[_TRANSFER_ENCODING] = part.get(_TRANSFER_ENCODING, "")
             content = _read_payload(mail)
-        yield Member(_choose_file_name(part, number, fields.read_file_name(part)), content)
+        name = _choose_file_name(part, number, fields.read_file_name(part))
+        if content.startswith(TNEF):
+            # Its text is that of the mail.
+            for file in unpack_mail(content, Path(name)).files:
+                yield Member(f"{name}/{file.path}", file.data)
+        else:
+            yield Member(name, content)
 
 
 def _choose_file_name(part: Message, number: int, name: str) -> str:

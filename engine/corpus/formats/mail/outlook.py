@@ -57,6 +57,7 @@ _HEAD_INSIDE = 24
 _ROW = struct.Struct("<I4xQ")
 _CODE_PAGES = (0x3FFD0003, 0x3FDE0003)
 _WESTERN = 1252
+UNICODE = "utf-16-le"
 _PAGES = {
     65001: "utf-8",
     936: "gbk",
@@ -222,9 +223,7 @@ class _Mail(NamedTuple):
         Raises LookupError, ValueError or UnreadableFileError if it is damaged.
         """
         packed = self.compound.read(f"{self.folder}{_BODY_IN_RTF}")
-        if packed:
-            return extract_document(self.path, unpack_rtf(packed).rstrip(b"\0"), "rtf")[0].text
-        return ""
+        return read_packed_rtf(packed, self.path) if packed else ""
 
     def find_date(self) -> str:
         """Return when the mail was sent, else when it arrived, in UTC to the second.
@@ -241,13 +240,10 @@ class _Mail(NamedTuple):
     def read_property(self, code: str) -> str:
         """Return a text property, in Unicode or in the mail's code page."""
         stream = f"{self.folder}__substg1.0_{code}"
-        text: str | None = self.compound.read(f"{stream}001F").decode("utf-16-le", "replace")
-        if not text and (narrow := self.compound.read(f"{stream}001E")):
-            page = self._find_code_page()
-            text = decode_declared(narrow, page)
-            if text is None:
-                text = narrow.decode(page, "replace")
-        return clean((text or "").replace("\0", ""))
+        if wide := self.compound.read(f"{stream}001F"):
+            return decode_text(wide, UNICODE)
+        narrow = self.compound.read(f"{stream}001E")
+        return decode_text(narrow, self._find_code_page()) if narrow else ""
 
     def read_field(self, code: str) -> str:
         """Return a text on one line with its encoded words decoded.
@@ -285,6 +281,24 @@ def find_page_codec(number: int) -> str:
     with suppress(LookupError):
         return lookup(codec).name
     return f"cp{_WESTERN}"
+
+
+def decode_text(value: bytes, codec: str) -> str:
+    """Return a text property, in Unicode or in a code page."""
+    text = None
+    if codec != UNICODE:
+        text = decode_declared(value, codec)
+    if text is None:
+        text = value.decode(codec, "replace")
+    return clean(text.replace("\0", ""))
+
+
+def read_packed_rtf(packed: bytes, path: Path) -> str:
+    """Return the text of a packed body in RTF.
+
+    Raises LookupError, ValueError or UnreadableFileError if it is damaged.
+    """
+    return extract_document(path, unpack_rtf(packed).rstrip(b"\0"), "rtf")[0].text
 
 
 def unpack_rtf(packed: bytes) -> bytes:

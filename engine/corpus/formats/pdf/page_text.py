@@ -72,7 +72,7 @@ class PageText:
         return "".join(letter or " " for letter in self.letters)
 
     @property
-    def is_known(self) -> bool:
+    def has_letters(self) -> bool:
         """Whether the letters of each piece are known."""
         return bool(self.letters)
 
@@ -97,7 +97,7 @@ class PageText:
     def raise_marks(self) -> None:
         """Write the superscripts of the page as characters."""
         for number in list(dict.fromkeys(find_raised_pieces(self.turned)))[:_MAX_RAISED]:
-            if not self.is_known:
+            if not self.has_letters:
                 return
             start = self.find_start(number)
             end = self.find_start(number + 1)
@@ -119,31 +119,35 @@ class PageText:
             if number and _follows(self.turned[number - 1], piece):
                 self._drop_line_end(start)
 
-    def part_lines(self) -> None:
-        """Part pieces of different lines that PDFium joins, such as the numbers of a column.
+    def separate_lines(self) -> None:
+        """Put a line end between pieces of different lines that PDFium joins, as in columns.
 
         Single letters may be a word that runs downwards, so they stay together.
         """
         starts: list[int] = []
         for before, piece in pairwise(self.turned):
-            # Plain numbers, since this is asked about each piece.
+            # Unpacked, as properties would be slow: this runs for each pair of pieces.
             _, left_before, bottom_before, right_before, top_before = before
             _, left, bottom, right, top = piece
             height = top - bottom
             height_before = top_before - bottom_before
             max_height = height if height > height_before else height_before
             rise = bottom_before + top_before - bottom - top
-            if -2 * _MIN_PITCH * max_height < rise < 2 * _MIN_PITCH * max_height:
+            is_same_line = -2 * _MIN_PITCH * max_height < rise < 2 * _MIN_PITCH * max_height
+            if is_same_line:
                 continue
+            # PDFium joins short pieces alone.
             if max(right_before - left_before, right - left) > _MAX_JOINED * max_height:
                 continue
-            if min(height_before, height) < _MIN_SIZE * max_height:
+            is_mark = min(height_before, height) < _MIN_SIZE * max_height
+            if is_mark:
                 continue
             is_below = left_before < right and left < right_before
             is_next_column = left >= right_before and bottom > top_before
             if not is_below and not is_next_column:
                 continue
-            if not self.is_known:
+            # Asked here only, as finding the letters takes time that most pages do not need.
+            if not self.has_letters:
                 return
             start = self.find_start(piece.number)
             text_before = "".join(self.letters[self.find_start(before.number) : start])

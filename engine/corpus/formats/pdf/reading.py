@@ -70,7 +70,7 @@ def arrange_text(page: Any, plain: str) -> str:
             if count <= lines:
                 return plain
             text = PageText(text_page, plain, letters, pieces)
-            text.part_lines()
+            text.separate_lines()
             return text.read_all()
     pieces = pieces or read_pieces(text_page, count)
     quarters = find_turn(page, pieces, letters)
@@ -80,7 +80,7 @@ def arrange_text(page: Any, plain: str) -> str:
         text.turned = pieces
         text.quarters = quarters
     text.raise_marks()
-    text.part_lines()
+    text.separate_lines()
     ordered = _order_from_top(pieces, is_turned=is_turned and quarters == 0)
     by_line = quarters != 0 or (is_turned and ordered != pieces)
     is_beside = by_line or stand_side_by_side(pieces, GAP)
@@ -88,14 +88,14 @@ def arrange_text(page: Any, plain: str) -> str:
         return text.read_all()
 
     def is_bullet(piece: Piece) -> bool:
-        return text.is_known and text.read(piece.number, piece.number).strip() in _BULLETS
+        return text.has_letters and text.read(piece.number, piece.number).strip() in _BULLETS
 
     read_page_rules = cache(partial(read_rules, page.page, quarters))
     read_text = partial(_read_segment, text)
     blocks = find_blocks(find_lines(pieces), read_page_rules, read_text, is_bullet)
     if not is_beside:
         blocks = [block for block in blocks if block.is_drawn_by_column]
-    if not (blocks or by_line) or not text.is_known:
+    if not (blocks or by_line) or not text.has_letters:
         return text.read_all()
     if by_line:
         return _read_by_line(text, blocks, ordered)
@@ -173,7 +173,7 @@ def _read_segment(text: PageText, segment: Segment) -> str:
 
     Pieces that are drawn one after the other have the blanks that PDFium sees between them.
     """
-    if not text.is_known:
+    if not text.has_letters:
         return ""
     letters = ""
     first, *others = segment.pieces

@@ -1,4 +1,4 @@
-"""Word's and PowerPoint's XML with the symbols that its symbol fonts show.
+"""Word's and PowerPoint's XML with what office_oxide leaves out, such as symbols of symbol fonts.
 
 Its letters do not say what they show. ECMA-376 part 1: 17.3.3.30 (`w:sym`), 17.3.2.26 (`w:rFonts`),
 21.1.2.3 (`a:latin`, `a:sym`).
@@ -51,6 +51,10 @@ _MARKS = (*_LETTER_MARKS, *_FONT_MARKS)
 """A part with symbols contains one of these."""
 # The tabs of headers and footers, of which office_oxide keeps no blank.
 _ALIGNMENT_TAB = re.compile(rb"<w:ptab\b[^>]*>")
+# Characters with their reading above them, of which office_oxide keeps neither.
+_RUBY = re.compile(rb"<w:ruby>.*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
+# Signs before a denominator and an exponent, which it runs together with what precedes them.
+_SIGNS = {b"<m:den>": b"/", b"<m:sup>": b"^"}
 _RAISED_STYLE = re.compile(rb'w:vertAlign w:val="superscript"|w:position w:val="[1-9]')
 _RAISED_RUN = re.compile(rb'<w:position w:val="[1-9]|\sbaseline="[1-9][\d.]*%')
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
@@ -83,7 +87,9 @@ def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
 
     `name` is the part's name in the package. A part without symbols is returned unchanged.
     """
-    part = _ALIGNMENT_TAB.sub(b"<w:tab/>", part)
+    part = _RUBY.sub(rb"</w:r>\1<w:r>", _ALIGNMENT_TAB.sub(b"<w:tab/>", part))
+    for mark, sign in _SIGNS.items():
+        part = part.replace(mark, mark + b"<m:r><m:t>%b</m:t></m:r>" % sign)
     has_marks = any(mark in part for mark in (*styles.marks, *_MARKS))
     if not has_marks and not _RAISED_RUN.search(part):
         return part

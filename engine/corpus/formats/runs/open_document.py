@@ -23,6 +23,7 @@ _RAISED = re.compile(r"super|[1-9]")
 _MAY_RAISE = re.compile(rb"text-position=[\"'](?:super|[1-9])")
 _FONT_NAMES = re.compile(FONT_NAMES)
 _BLANKS = re.compile(rb"\s?(?:<text:s\b[^<>]*(?:/>|></text:s>))+")
+_FURIGANA = re.compile(rb"<text:ruby-text\b[^<>]*>[^<]*</text:ruby-text>")
 _SHAPES = (
     "custom-shape",
     "rect",
@@ -53,11 +54,13 @@ class _Styles:
 def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
     """Write raised digits as superscripts and letters of symbol fonts as symbols.
 
-    Blanks that have an element of their own become plain ones. `styles` is the `styles.xml` beside
-    a `content.xml`. Content without any of these is returned unchanged.
+    Blanks that have an element of their own become plain ones, and furigana are left out. `styles`
+    is the `styles.xml` beside a `content.xml`. Content without any of these is returned unchanged.
     """
     if b"<text:s" in content:
         content = _BLANKS.sub(b" ", content)
+    if b"<text:ruby-text" in content:
+        content = _FURIGANA.sub(b"", content)
     if b"</svg:title>" in content:
         # A longer description follows, without a blank.
         content = content.replace(b"</svg:title>", b" </svg:title>")

@@ -221,7 +221,7 @@ def rewrite(content: bytes) -> bytes:
         font = int(default[1])
     pattern = _TOKEN if has_symbols else _TOKEN_WITHOUT_SYMBOLS
     rewriting = _Rewriting(fonts, font, _State(font))
-    next_text = -1
+    next_exception = -1
     position = 0
     while token := pattern.match(content, position):
         position = token.end()
@@ -236,10 +236,10 @@ def rewrite(content: bytes) -> bytes:
         if was_verbatim or not rewriting.state.is_verbatim:
             continue
         # The rest of a group without text is copied as a whole.
-        if next_text < position:
-            next_text = _find_next_text(content, position)
-        end = _find_end(content, position, next_text)
-        if end < next_text or end == len(content):
+        if next_exception < position:
+            next_exception = _find_next_exception(content, position)
+        end = _find_end(content, position, next_exception)
+        if end < next_exception or end == len(content):
             if has_fields:
                 rewriting.symbol = _read_symbol_field(content, position, end)
             rewriting.written.append(content[position:end])
@@ -248,8 +248,8 @@ def rewrite(content: bytes) -> bytes:
     return b"".join((*rewriting.written, content[position:]))
 
 
-def _find_next_text(content: bytes, start: int) -> int:
-    """Return where the next word stands that a copied group must not hold, else the length."""
+def _find_next_exception(content: bytes, start: int) -> int:
+    """Return where the next control word is that keeps a group from being copied, else the end."""
     match = _NOT_VERBATIM.search(content, start)
     if match:
         return match.start()

@@ -163,3 +163,29 @@ def test_headings_in_numbered_lists_are_called_with_their_numbers() -> None:
     assert all(
         document.text.startswith(heading.title, heading.start) for heading in document.headings
     )
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ('Name<input value="Kowalski">Ort<input type=TEXT value=Ulm>', "Name Kowalski Ort Ulm"),
+        ('a<input type=hidden value="x"><input type=password value="y">b', "a b"),
+        ('<input type=submit value="Send"><input type=date value="2031-05-17">', "2031-05-17"),
+        ("<textarea>Two\n lines</textarea>", "Two\n lines"),
+        ("<input type=checkbox checked>rope<input type=radio>oil", "\u2611 rope oil"),
+        ("<select><option>red<option selected>blue<option>green</select>", "blue"),
+        ("<select><option>red</option><option>blue</option></select>", "red"),
+        (
+            "<select multiple><optgroup label=x><option>red<option selected>blue</optgroup>"
+            "<option selected>green</select>",
+            "blue green",
+        ),
+        ("a<select multiple><option>red</select><datalist><option>blue</datalist>b", "a b"),
+        (
+            "<table><tr><th>Item<th>Count<tr><td><input value=Bolt><td><input value=40></table>",
+            "Item | Count\nItem: Bolt | Count: 40",
+        ),
+    ],
+)
+def test_a_form_is_read_as_it_is_filled_in(form: str, text: str) -> None:
+    assert render_text(f"<html><body><form>{form}</form></body></html>") == text

@@ -54,6 +54,8 @@ RIGHT = {
             rb"{\*\atndate 1}\pard\plain Late!}ly\par",
             "Only\n\nLate!",
         ),
+        (rb"in {\deleted\revauthdel1 two }{\revised\revauth1 three }weeks", "in three weeks"),
+        (rb"c:\\deleted\plain\deleted0  x\deleted y", r"c:\deleted x"),
         (rb"smile {\b x}\u-10179?\u-8704?y", "smile x\U0001f600y"),
     ],
 )
