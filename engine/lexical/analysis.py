@@ -18,12 +18,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from engine.lexical import characters
+from engine.lexical import characters, sequences
 from engine.lexical.figures import Figure, compound_pattern_for, find_parts, read_figure
 from engine.lexical.languages import STEMMERS, STOP_WORDS
+from engine.lexical.word_forms import unify_forms
 from engine.lexical.words_and_codes import (
     DAY,
     LINE_HYPHEN,
@@ -41,33 +43,39 @@ if TYPE_CHECKING:
     from tantivy import TextAnalyzer
 
 _CACHE_SIZE = 1_000_000
-# Only German shortens the names of streets so: `semestr` is a Czech word.
-_GERMAN = "de"
 
 _MARK = re.compile(f"[{characters.JOINERS}]")
-_MAX_LOOKED_UP = 10
-"""Maximum words of a query in which days written in words are looked up.
+MAX_LOOKED_UP = 10
+"""Maximum words of a query in which days written in words, and sequences, are looked up.
 
-In a longer query such a day is mentioned in passing, and weighs less.
+In a longer query they are mentioned in passing, and weigh less.
 """
 # The first character of the code of joined words: `e-mail` has the code `-email`. No other code
 # begins with it.
-_JOINT = "-"
+JOINT = "-"
 # R E C H N U N G, a heading. Of the patterns that hint at it, one begins with a line end, which is
 # fast to look for.
 _SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
 _SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
 _SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
+_HUMP = re.compile("[A-Za-z\u00df-\u00ff][A-Z\u00c0-\u00de][A-Za-z\u00df-\u00ff]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+# A word with more parts than getUserName may have is data.
+_MAX_HUMPS = 10
 # A tax number such as de123456789, which may be written in groups elsewhere.
 _NUMBER_OF_COUNTRY = re.compile(r"[a-z]{1,3}-(\d{7,})")
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The terms of a text: its words in order, with repetitions, and its codes."""
+    """The terms of a text: its words in order, with repetitions, its codes and its sequences.
+
+    `sequences` are codes of words and numbers that follow each other (sequences.py).
+    """
 
     words: list[str]
     codes: list[str]
+    sequences: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +84,15 @@ class QueryTerms:
 
     `words` counts the occurrences of each word. `codes` maps each whole code to the words of its
     parts. `digits` maps codes that are numbers to their words when written as digits alone.
-    `single` are the words that are typed by themselves, not joined with others.
+    `single` are the words that are typed by themselves, not joined with others. `sequences` are the
+    codes of words and numbers that follow each other.
     """
 
     words: dict[str, float]
     codes: dict[str, tuple[str, ...]]
     digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     single: set[str] = field(default_factory=set)
+    sequences: set[str] = field(default_factory=set)
 
 
 def is_code(term: str) -> bool:
@@ -92,7 +102,12 @@ def is_code(term: str) -> bool:
 
 def is_joined(code: str) -> bool:
     """Tell whether a code stands for words that may be written as one, such as `e-mail`."""
-    return code.startswith(_JOINT)
+    return code.startswith(JOINT)
+
+
+def is_whole(code: str) -> bool:
+    """Tell whether a code is one that somebody typed, such as PHX-121, not made of words."""
+    return not is_joined(code) and not sequences.is_sequence(code)
 
 
 def find_joined(terms: Iterable[str]) -> set[str]:
@@ -101,11 +116,11 @@ def find_joined(terms: Iterable[str]) -> set[str]:
 
 
 def _add_joint(term: str) -> str:
-    return _JOINT + term
+    return JOINT + term
 
 
 def _strip_joint(code: str) -> str:
-    return code.removeprefix(_JOINT)
+    return code.removeprefix(JOINT)
 
 
 class Analyzer:
@@ -130,18 +145,59 @@ class Analyzer:
 
     def terms(self, text: str) -> Terms:
         """Return the words and codes of a text. Never raises, whatever the text."""
-        terms = Terms([], [])
+        terms = Terms([], [], [])
         cache = self._cache
+        if _HUMP.search(text):
+            terms.codes.extend(self._join_humps(text))
         text = _lower(text)
-        for compound in compound_pattern_for(text).findall(text):
+        compounds = compound_pattern_for(text).findall(text)
+        for compound in compounds:
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
             terms.codes.extend(codes)
+        places = sequences.find_places(compounds)
+        for place in places:
+            terms.sequences.extend(self._find_sequences(compounds, place))
+        times = sequences.find_times(text, compounds, places)
+        for _, found in chain(times, sequences.find_dates(text)):
+            terms.sequences.extend(found)
         if _SPACED_OUT_START.match(text) or _SPACED_OUT_LINE.search(text):
             for word in _SPACED_OUT.findall(text):
                 joined = self._word_terms("".join(word.split()))
                 terms.codes.extend(map(_add_joint, joined))
         return terms
+
+    def _join_humps(self, text: str) -> Iterator[str]:
+        """Yield the codes of the parts of words such as getUserName."""
+        for word in _LETTERS.findall(text):
+            if word.islower() or word.istitle() or word.isupper():
+                continue  # Most words.
+            parts = characters.split_humps(word)
+            if 1 < len(parts) <= _MAX_HUMPS:
+                for part in parts:
+                    yield from map(_add_joint, self._word_terms(part.lower()))
+
+    def _find_sequences(self, compounds: Sequence[str], place: int) -> Iterator[str]:
+        """Yield the codes of a compound with the one before it or after it, and its own.
+
+        It is the one at a `place` that may be a number.
+        """
+        number = compounds[place]
+        before, after = sequences.find_neighbours(compounds, place)
+        if before and self._is_in_sequences(before):
+            yield from sequences.find_sequences(before, number)
+        if after and not sequences.find_places([after]):
+            yield from sequences.find_sequences(number, after)
+        yield from _find_sequences_within(number)
+        for code in self._analyse_compound(number)[1]:
+            if DAY.fullmatch(code):
+                yield from sequences.find_in_day(code)
+
+    def _is_in_sequences(self, word: str) -> bool:
+        """Tell whether a word counts with the number after it, which stop words do not."""
+        if self._stop_words is None:
+            return not _is_stop_word_somewhere(word)
+        return bool(self._analyse_compound(word)[0])
 
     def analyse(self, text: str) -> list[str]:
         """Return the terms of a text: its words in order, then its codes, with repetitions."""
@@ -170,7 +226,14 @@ class Analyzer:
         query = QueryTerms({}, {})
         # Code of a day written in words (`17 May 2031`) → its first number.
         days_in_words: dict[str, tuple[str, ...]] = {}
-        for compound in split_into_compounds(_lower(text)):
+        compounds = list(split_into_compounds(_lower(text)))
+        places = sequences.find_places(compounds)
+        query.sequences.update(_find_typed_sequences(compounds))
+        query.sequences.update(
+            *(found for _, found in sequences.find_times(text.lower(), compounds, places))
+        )
+        query.sequences.update(found[0] for _, found in sequences.find_dates(text))
+        for compound in compounds:
             words, codes = analyse(compound)
             joined = [code for code in codes if is_joined(code)]
             _count_words(query.words, map(_strip_joint, joined))
@@ -197,7 +260,7 @@ class Analyzer:
                 numbers = tuple(word for word in words if word.isdigit())
                 for code in codes:
                     days_in_words[code] = numbers[:1]
-        if len(query.words) > _MAX_LOOKED_UP:
+        if len(query.words) > MAX_LOOKED_UP:
             # A code weighs as much as its parts, and one number weighs less than a whole day.
             query.codes.update(days_in_words)
         _drop_covered(query.words, text)
@@ -227,7 +290,8 @@ class Analyzer:
         its matching parts are.
         """
         query_terms = self.query_terms(query)
-        terms = query_terms.words.keys() | query_terms.codes.keys()
+        terms = query_terms.words.keys() | query_terms.codes.keys() | query_terms.sequences
+        terms |= set(map(sequences.find_other_spelling, terms)) - {""}
         terms |= find_joined(query_terms.single)
         if not query.isascii():
             for word in self.unstemmed(query).words:
@@ -236,31 +300,52 @@ class Analyzer:
         spans: list[tuple[int, int]] = []
         if not terms:
             return spans
+        asked = set(filter(sequences.is_sequence, terms))
+        previous = ""
+        previous_start = 0
         pattern = compound_pattern_for(text, any_case=True)
         for compound in pattern.finditer(text.replace("_", "-")):
             raw = compound.group()
-            cached = self._cache.get(raw.lower())
-            if cached and raw.isascii() and all(map(terms.isdisjoint, cached)):
-                continue  # Most words do not match.
+            lower = raw.lower()
             offset = compound.start()
+            if asked and not asked.isdisjoint(sequences.find_sequences(previous, lower)):
+                _add_span(spans, previous_start, compound.end())
+            if not sequences.is_particle(lower):
+                previous = lower
+                previous_start = offset
+            cached = self._cache.get(lower)
+            is_simple = raw.isascii() and not _HUMP.search(raw) and not (asked and raw[0].isdigit())
+            if cached and is_simple and all(map(terms.isdisjoint, cached)):
+                continue  # Most words do not match.
             for start, end in self._find_spans(raw, terms):
-                start += offset
-                end += offset
-                if spans and start <= spans[-1][1]:
-                    previous_start, previous_end = spans.pop()
-                    start = previous_start
-                    end = max(end, previous_end)
-                spans.append((start, end))
-        return spans
+                _add_span(spans, offset + start, offset + end)
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(chain(spans, self._find_spans_of_dates(text, terms))):
+            _add_span(merged, start, end)
+        return merged
+
+    def _find_spans_of_dates(self, text: str, terms: set[str]) -> Iterator[tuple[int, int]]:
+        """Yield the spans of times of day, and of dates as East Asian texts write them."""
+        lower = text.lower()
+        is_asked = any(sequences.is_sequence(term) or DAY.fullmatch(term) for term in terms)
+        if not is_asked or len(lower) != len(text):
+            return
+        compounds = compound_pattern_for(lower).findall(lower)
+        times = sequences.find_times(lower, compounds, sequences.find_places(compounds))
+        found = chain(times, sequences.find_dates(lower))
+        for span, codes in found:
+            if not terms.isdisjoint(codes):
+                yield span
 
     def _find_spans(self, raw: str, terms: set[str]) -> list[tuple[int, int]]:
         """Return the spans within one compound, ascending by start."""
         compound = _lower(raw)
         words, codes = self._analyse_compound(compound)
         matches_word = not terms.isdisjoint(words) or self._is_spelt_otherwise(compound, terms)
-        matches_code = not terms.isdisjoint(codes)
+        days = chain.from_iterable(map(sequences.find_in_day, filter(DAY.fullmatch, codes)))
+        matches_code = not terms.isdisjoint((*codes, *days))
         if not matches_word and not matches_code:
-            return []
+            return self._find_spans_in_humps(raw, terms) if _HUMP.search(raw) else []
         if LINE_WITHIN.search(raw):
             return self._find_spans_over_lines(raw, terms)
         clean = characters.normalise(raw)
@@ -274,6 +359,17 @@ class Analyzer:
         if matches_code or matches_figure or not has_same_offsets:
             return whole
         return self._find_spans_in_words(clean, terms) or whole
+
+    def _find_spans_in_humps(self, word: str, terms: set[str]) -> list[tuple[int, int]]:
+        """Return the spans of the parts of a word such as getUserName."""
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for part in characters.split_humps(word):
+            end = start + len(part)
+            if self._matches(part.lower(), terms):
+                spans.append((start, end))
+            start = end
+        return spans
 
     def _matches_figure(self, figure: Figure, terms: set[str]) -> bool:
         """Tell whether a word that stands for the figure matches."""
@@ -386,21 +482,36 @@ class Analyzer:
         if characters.IS_UNSPACED.match(word):
             return (word,)
         folded = characters.fold(word)
-        if self.language == _GERMAN:
-            folded = characters.complete_street(folded)
         if not folded or len(folded) > MAX_WORD_LENGTH:
             return ()
         with self._lock:
             if self._is_stop_word(word) or self._is_stop_word(folded):
                 return ()
+            form = unify_forms(folded, self.language)
             stem = ""
             if self._stemmer:
-                stem = self._stemmer.analyze(folded)[0]
-            return (self._mark + (stem or folded),)
+                stem = self._stemmer.analyze(form)[0]
+            return (self._mark + (stem or form),)
 
     def _is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word. The caller holds the lock."""
         return self._stop_words is not None and not self._stop_words.analyze(word)
+
+
+_STOP_WORDS_LOCK = Lock()
+
+
+@lru_cache(maxsize=100_000)
+def _is_stop_word_somewhere(word: str) -> bool:
+    """Tell whether a word is a stop word in any language."""
+    with _STOP_WORDS_LOCK:
+        return any(not stop_words.analyze(word) for stop_words in _all_stop_words())
+
+
+@lru_cache(maxsize=1)
+def _all_stop_words() -> list[TextAnalyzer]:
+    filters = [_build_filter("stopword", name) for name in STOP_WORDS.values()]
+    return [stop_words for stop_words in filters if stop_words is not None]
 
 
 @lru_cache(maxsize=8)
@@ -440,14 +551,30 @@ def _count_words(counts: dict[str, float], words: Iterable[str]) -> None:
         counts[word] = counts.get(word, 0.0) + 1.0
 
 
+def _find_typed_sequences(compounds: Iterable[str]) -> Iterator[str]:
+    """Yield the codes of the sequences in a query: of `python 3.11` only that of the whole."""
+    previous = ""
+    for compound in compounds:
+        yield from sequences.find_sequences(previous, compound)[-1:]
+        yield from _find_sequences_within(compound)
+        if not sequences.is_particle(compound):
+            previous = compound
+
+
+def _find_sequences_within(compound: str) -> list[str]:
+    """Return the codes of a measure or a month that is one compound."""
+    return sequences.find_measure(compound) + sequences.find_month(compound)
+
+
 def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
     """Return the parts of a code that is worth more than the words asked for, else nothing.
 
-    Those of a day include its single digits, and a section of a law is worth twice its number.
+    Those of a day include its single digits. A section of a law is worth twice its number, and R&D
+    twice its letters.
     """
     if codes and all(map(DAY.fullmatch, codes)):
         return tuple(words)
-    if any(code.startswith("§") for code in codes):
+    if any(code.startswith("§") or "&" in code for code in codes):
         return (*words, *words)
     return ()
 
@@ -468,6 +595,15 @@ def _lower(text: str) -> str:
     Both join words, but a regular expression counts "_" as part of them.
     """
     return text.lower().replace("_", "-")
+
+
+def _add_span(spans: list[tuple[int, int]], start: int, end: int) -> None:
+    """Add a span to ascending ones, as one with those at its end that it touches."""
+    while spans and start <= spans[-1][1]:
+        last_start, last_end = spans.pop()
+        start = min(start, last_start)
+        end = max(end, last_end)
+    spans.append((start, end))
 
 
 def _shift(spans: Iterable[tuple[int, int]], offset: int) -> list[tuple[int, int]]:

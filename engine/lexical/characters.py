@@ -13,11 +13,15 @@ JOINERS = "-./\u2010\u2011"
 _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
 # They part the letters of Persian and Indic words, and are often left out.
 _INVISIBLE_JOINERS = "\u200c\u200d"
-# O'Brien, but not don't.
-_ELISION = r"(?<=\b[^\W\d_])['\u2019](?=[^\W\d_]{3})"
+# O'Brien and don't
+_ELISION = r"['\u2019](?:(?<=\b[^\W\d_].)(?=[^\W\d_]{3})|(?<=[^\W\d_]n.)(?=t(?!\w)))"
+# N·m and the Catalan col·legi
+_MIDDLE_DOT = r"\u00b7(?<=[^\W\d_].)(?=[^\W\d_])"
+# The Hebrew abbreviations צה"ל and בע״מ
+_GERSHAYIM = '["\u05f4](?<=[\u05d0-\u05ea].)(?=[\u05d0-\u05ea])'
 # Kolleg:innen, Kolleg*innen and Kollegen/-innen, as German names women and men.
 _WOMEN = r"[*:](?<=[^\W\d_]{3}.)(?=in(?:nen)?(?!\w))|/-(?<=[^\W\d_]{3}..)(?=in(?:nen)?(?!\w))"
-MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019*:{_INVISIBLE_JOINERS}]")
+MAY_BE_JOINED = re.compile(f"[{JOINERS}'\u2019\u00b7\"\u05f4*:{_INVISIBLE_JOINERS}]")
 """What stands between words that may be written as one."""
 HAN = "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _KANA_AND_HANGUL = "\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\uac00-\ud7af"
@@ -65,6 +69,8 @@ _ARABIC_LETTERS = {
     "\u0629": "\u0647",
     "\u06a9": "\u0643",
 }
+# Hindi is written with and without the dot below, and with a nasal sign for a letter.
+_HINDI_SPELLINGS = (("\u093c", ""), ("\u0901", "\u0902"), ("\u0928\u094d", "\u0902"))
 _SPECIAL_LETTERS = str.maketrans({**_LATIN_LETTERS, **_ARABIC_LETTERS, "ς": "σ", "ё": "е"})
 # Digits of scripts that NFKC leaves alone, by their zeros: Arabic, Persian, Devanagari and others.
 _ZEROS = (
@@ -76,7 +82,18 @@ _DIGITS = {ord(zero) + digit: str(digit) for zero in _ZEROS for digit in range(1
 _CYRILLIC_LOOKALIKES = str.maketrans("авекмнорстухіѕј", "abekmhopctyxisj")
 _LATIN_LOOKALIKES = str.maketrans("abekmhopctyx", "авекмнорстух")
 _IS_CYRILLIC = re.compile("[\u0400-\u04ff]")
+# \u00b5m, which many type as um
+_MICRO = re.compile("^\u03bc(?=[a-z]{1,2}$)")
+_IS_DEVANAGARI = re.compile("[\u0900-\u097f]")
 _IS_LATIN = re.compile("[a-z]")
+
+# What NFKC would turn into another number: 21/2 for 2½.
+_FRACTION = re.compile(r"(?<=\d)[\u00bc-\u00be\u215b-\u215e]")
+# The humps of getUserName and HTTPServer, but not of McDonald or GmbH.
+_HUMP = re.compile(
+    r"(?<=[a-z\u00df-\u00ff]{2})(?=[A-Z\u00c0-\u00de](?:[a-z\u00df-\u00ff]|[A-Z]{2}))"
+    r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})"
+)
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
 _STREET = re.compile(r"((?:[^\W\d_]{3,})?)str")
@@ -105,7 +122,7 @@ def compound_pattern() -> re.Pattern[str]:
     It includes a possessive 's, `LINE_WITHIN` and `LINE_HYPHEN`.
     """
     marks = rf"[{_TYPED_JOINERS}{_INVISIBLE_JOINERS}]"
-    joiner = rf"{marks}|{_ELISION}|{_WOMEN}|{LINE_WITHIN}|{LINE_HYPHEN}"
+    joiner = rf"{marks}|{_ELISION}|{_MIDDLE_DOT}|{_GERSHAYIM}|{_WOMEN}|{LINE_WITHIN}|{LINE_HYPHEN}"
     return re.compile(rf"{_term()}(?:(?:{joiner}){_term()})*(?:['\u2019]s(?!\w))?")
 
 
@@ -129,7 +146,11 @@ def fold(word: str) -> str:
     """
     if word.isascii():
         return word
+    word = _MICRO.sub("u", word)
     decomposed = unicodedata.normalize("NFD", word.translate(_SPECIAL_LETTERS))
+    if _IS_DEVANAGARI.search(decomposed):
+        for spelling, usual in _HINDI_SPELLINGS:
+            decomposed = decomposed.replace(spelling, usual)
     folded = ""
     for char in _VOWEL_POINT.sub("", decomposed):
         if not (unicodedata.combining(char) and _drops_accent(folded[-1:])):
@@ -211,8 +232,18 @@ def spell_out(word: str) -> str:
 def normalise(compound: str) -> str:
     """Return the NFKC form (plain letters for full-width ones and ligatures) in lower case.
 
-    Digits of other scripts become 0 to 9.
+    Digits of other scripts become 0 to 9, and 2½ becomes 2.5.
     """
     if compound.isascii():
         return compound.lower()
+    compound = _FRACTION.sub(_format_fraction, compound)
     return unicodedata.normalize("NFKC", compound).lower().translate(_DIGITS)
+
+
+def _format_fraction(fraction: re.Match[str]) -> str:
+    return f"{unicodedata.numeric(fraction[0])}".removeprefix("0")
+
+
+def split_humps(word: str) -> list[str]:
+    """Return the parts of a word such as getUserName; only itself if it has none."""
+    return _HUMP.split(word)

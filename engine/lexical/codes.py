@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 
-from engine.lexical.analysis import Analyzer, QueryTerms, is_joined
+from engine.lexical.analysis import Analyzer, QueryTerms
 
 # Minimum digits of a number that counts as a code.
 _MIN_NUMBER = 5
@@ -31,8 +31,6 @@ def find_readings(query: QueryTerms) -> list[list[str]]:
     codes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     numbers: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for code, parts in query.codes.items():
-        if is_joined(code):
-            continue
         digits = query.digits.get(code, ())
         is_typed_as_digits = len(parts) == 1 and bool(digits)
         if not is_typed_as_digits:
@@ -48,11 +46,12 @@ def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
     if re.search(rf"(?<![^\W_]){re.escape(code)}(?![^\W_])", text, re.IGNORECASE):
         return True
     # A code may not contain spaces, so it never matches across two codes of the text.
-    text_codes = " ".join(map(_delimit_parts, analyzer.terms(text).codes))
-    codes = map(_delimit_parts, analyzer.unstemmed(code).codes)
+    text_codes = " ".join(map(delimit_parts, analyzer.terms(text).codes))
+    codes = map(delimit_parts, analyzer.unstemmed(code).codes)
     return any(whole in text_codes for whole in codes)
 
 
-def _delimit_parts(code: str) -> str:
+def delimit_parts(code: str) -> str:
+    """Return a code with "-" around each of its parts."""
     hyphenated = code.replace(".", "-").replace("/", "-")
     return f"-{hyphenated}-"

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 from engine.lexical.characters import fold, normalise
 from engine.lexical.codes import strip_language
-from engine.lexical.index import LexicalIndex
+from engine.lexical.index import MAX_LISTED, LexicalIndex
 
 LANGUAGES = frozenset(("da", "de", "fi", "nl", "no", "sv"))
 MAX_COMPOUNDS = 20
 """Maximum number of compounds that a word stands for."""
-MAX_CHUNKS = 200_000
-"""Number of chunks beyond which no compounds are looked for: all terms are held in memory."""
 _MIN_LENGTH = 5
 _MIN_OTHER_PART = 3
 _MIN_PART = 4
@@ -54,7 +52,7 @@ def find_compounds(index: LexicalIndex, word: str) -> list[Compound]:
             if is_at_end or len(part) >= _MIN_INNER_PART:
                 compounds[term] = ("", index.document_frequency(term))
         # Stemmers cut more off a long word: the stem of Mietvertragskündigung ends in `kund`.
-        ending = _stem(index, _LONG_WORD + word, language).removeprefix(_LONG_WORD)
+        ending = _stem(index, _LONG_WORD + word.lower(), language).removeprefix(_LONG_WORD)
         if ending != part and len(ending) >= _MIN_PART:
             for term in _find_longer(index, ending, language):
                 if strip_language(term).endswith(ending):
@@ -122,4 +120,4 @@ def is_looked_up(index: LexicalIndex, word: str) -> bool:
 
 def _has_compounds(index: LexicalIndex) -> bool:
     has_language = not LANGUAGES.isdisjoint(index.languages)
-    return has_language and index.count <= MAX_CHUNKS
+    return has_language and index.count <= MAX_LISTED

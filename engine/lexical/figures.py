@@ -1,4 +1,4 @@
-"""Amounts, numbers, days, sections, telephone and account numbers: one code for each spelling.
+"""Amounts, numbers, days, sections, R&D, telephone and account numbers: one code for each spelling.
 
 A number with decimals or in groups becomes its value (`12.750,00`, `12,750`, `12 750` → `12750.0`;
 `9,90` → `9.9`), a day `2031-05-17`, a number in groups its digits, and an IBAN in groups the IBAN
@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from engine.core.calendar_names import CALENDAR_NAMES
 from engine.lexical import account_numbers, telephones, units
-from engine.lexical.characters import BLANK, compound_pattern, fold, normalise
+from engine.lexical.characters import BLANK, compound_pattern, fold, normalise, spell_out
 
 _SPACE = rf"[{BLANK}]{{1,2}}"
 # Where a line may end within a day: 17. Mai / 2031.
@@ -80,6 +80,8 @@ _AFTER_LETTER = (
 )
 # § 12, §12a or §§ 12, of a law or a contract
 _SECTION = rf"§{{1,2}}[{BLANK}]{{0,2}}\d{{1,4}}[a-z]?(?!\w|[.,/{_HYPHEN}]\d)"
+# R&D or R & D
+_AMPERSAND = rf"(?<!\w)[^\W\d_]{{1,2}}[{BLANK}]?&[{BLANK}]?[^\W\d_]{{1,2}}(?!\w)"
 _DIGIT_HINT = re.compile(
     "|".join(
         (
@@ -101,6 +103,7 @@ _LETTER_HINT = re.compile(
 )
 
 _IS_SECTION = re.compile(_SECTION)
+_IS_AMPERSAND = re.compile(_AMPERSAND)
 _IS_AMOUNT = re.compile(_AMOUNT)
 # 030/1234-567, as a word of the text has it, or 0171 234 5678
 _IS_GROUPS = re.compile(rf"\d+(?:[{BLANK}./{_HYPHEN}]\d+)+")
@@ -174,6 +177,8 @@ def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[s
         alternatives.insert(0, after_digit)
     if "§" in text:
         alternatives.insert(0, _SECTION)
+    if "&" in text:
+        alternatives.insert(0, _AMPERSAND)
     return _compile_pattern(tuple(alternatives), any_case)
 
 
@@ -186,6 +191,8 @@ def read_figure(compound: str) -> Figure | None:
     """Read the figure that a lower-case compound stands for, or return None."""
     if compound in _SPELLINGS:
         return Figure((), words=(_SPELLINGS[compound],))
+    if _IS_AMPERSAND.fullmatch(compound):
+        return Figure(("-&-".join(_PIECE.findall(compound)),))
     if not any(map(str.isdigit, compound)):
         return None
     if _IS_SECTION.fullmatch(compound):
@@ -290,7 +297,9 @@ def _number_months() -> dict[str, int]:
     for names in CALENDAR_NAMES.values():
         for months in (names.months, names.short_months, names.months_of_day):
             for number, name in enumerate(months, 1):
-                numbers.setdefault(fold(name.rstrip(".").lower()), number)
+                month = name.rstrip(".").lower()
+                numbers.setdefault(fold(month), number)
+                numbers.setdefault(fold(spell_out(month)), number)
     return numbers
 
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import filterfalse
 
 import numpy as np
 
-from engine.lexical.analysis import is_joined
+from engine.lexical.analysis import is_whole
 from engine.lexical.bm25 import K1, code_bonus, idf, length_norms
 from engine.lexical.codes import is_number
 from engine.lexical.index import LexicalIndex
@@ -51,7 +50,7 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
         for word, frequency in Counter(words).items():
             impacts[word] = gains[word] * frequency / (frequency + norm)
         impacts |= dict.fromkeys(codes, 1.0)
-        codes_and_numbers = dict.fromkeys(filterfalse(is_joined, codes))
+        codes_and_numbers = dict.fromkeys(filter(is_whole, codes))
         codes_and_numbers |= dict.fromkeys(filter(is_number, words))
         yield ChunkTerms(key, text, tuple(codes_and_numbers), impacts)
 

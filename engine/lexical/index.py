@@ -36,11 +36,22 @@ import tantivy
 from engine.core.arrays import Floats, Ids, Ranking
 from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
-from engine.lexical.analysis import Analyzer, QueryTerms, find_joined, is_code
+from engine.lexical.analysis import (
+    JOINT,
+    MAX_LOOKED_UP,
+    Analyzer,
+    QueryTerms,
+    find_joined,
+    is_code,
+    is_whole,
+)
 from engine.lexical.bm25 import Weights, code_bonus, idf
 from engine.lexical.characters import fold, normalise, spell_out, word_pattern
+from engine.lexical.code_spellings import CodeVocabulary
 from engine.lexical.codes import find_readings, is_in_another_language, strip_language
+from engine.lexical.sequences import find_other_spelling
 from engine.lexical.storage import Manifest, damage_error
+from engine.lexical.word_forms import find_irregular
 from engine.lexical.writing import (
     CODES,
     ID,
@@ -69,6 +80,8 @@ MIN_SIMILAR = 4
 LARGE = 20_000
 MAX_QUERIED_IDS = 10_000
 """Number of ids beyond which all chunks are scored: a query for 50,000 ids takes 2 seconds."""
+MAX_LISTED = 200_000
+"""Number of chunks beyond which terms are not looked through: all would be held in memory."""
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
 MAX_IN_MEMORY = 200_000
@@ -90,6 +103,7 @@ class LexicalIndex:
         self._counted, self._deleted = storage.count_documents(self._files)
         self._frequencies: dict[str, int] = {}
         self._vocabularies: dict[str, str] = {}
+        self._codes: CodeVocabulary | None = None
         self._scorer: PostingsScorer | None = None
         self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
@@ -296,6 +310,29 @@ class LexicalIndex:
             terms = [term for term in terms if not is_in_another_language(term)]
         return "".join(f"{term}\n" for term in terms)
 
+    def find_code_spellings(self, code: str) -> list[str]:
+        """Return the indexed codes that a code means which no chunk contains as typed.
+
+        They contain it as a part, or have other marks between the same letters and digits.
+        """
+        if self.count > MAX_LISTED:
+            return []
+        typed, *held = list(filter(is_whole, self.analyzer.terms(code).codes)) or [normalise(code)]
+        indexed = [part for part in held if self.document_frequency(part)]
+        return indexed or self._read_codes().find_spellings(typed)
+
+    def has_sequence(self, code: str) -> bool:
+        """Tell whether a chunk contains a code as a word and a number: KW42 as `KW 42`."""
+        codes = map(find_other_spelling, self.analyzer.terms(code).codes)
+        return any(map(self.document_frequency, filter(None, codes)))
+
+    def _read_codes(self) -> CodeVocabulary:
+        if self._codes is None:
+            with panics_are_damage(self.folder):
+                codes = [code for code, _ in self._searcher.terms_with_prefix(CODES, "")]
+            self._codes = CodeVocabulary(codes)
+        return self._codes
+
     def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in a language that chunks are analysed in."""
         return self._analyzers.is_stop_word(word)
@@ -338,7 +375,8 @@ class LexicalIndex:
         """Return the terms of the words that may begin like this.
 
         After three letters, a stem may be shorter than the beginning, and its last two letters may
-        differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included.
+        differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included, and so
+        are irregular forms such as `mice`.
         """
         spelt = spell_out(normalise(beginning))
         stems: set[str] = set()
@@ -347,6 +385,9 @@ class LexicalIndex:
         for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
             stems |= self._find_stems_as_spelt(spelling).union(self.analyse(spelling))
         folded = fold(spelt)
+        for language in self.languages:
+            for word in find_irregular(folded, language):
+                stems.update(self.analyse(word, language))
         prefix = folded[: max(3, len(folded) - 2)]
         for term, spellings in self._spellings().items():
             if strip_language(term).startswith(prefix):
@@ -371,8 +412,7 @@ class LexicalIndex:
 
         They include numbers of five digits or more, such as order numbers.
         """
-        readings = find_readings(self.query_terms(text, bonus=True))
-        return list(dict.fromkeys(chain.from_iterable(readings)))
+        return list(dict.fromkeys(chain.from_iterable(self._find_readings(text))))
 
     def find_with_parts(self, text: str) -> Ids:
         """Return the ids (n,) of the chunks that contain all parts of a text's codes anywhere.
@@ -384,8 +424,11 @@ class LexicalIndex:
 
     def find_with_codes(self, text: str) -> list[Ids]:
         """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
-        readings = find_readings(self.query_terms(text, bonus=True))
-        return [self.find_with_any(terms) for terms in readings]
+        return [self.find_with_any(terms) for terms in self._find_readings(text)]
+
+    def _find_readings(self, text: str) -> list[list[str]]:
+        terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
+        return find_readings(terms if self._has_bonus else replace(terms, codes={}, digits={}))
 
     def _find_with_all(self, words: Iterable[Iterable[str]], limit: int | None = None) -> Ids:
         """Return the ids (n,) of the chunks that contain each word, given as its possible terms.
@@ -550,11 +593,35 @@ class LexicalIndex:
         """Return the analysed terms of a query, without whole codes unless `bonus`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if bonus and self._has_bonus:
-            for code in sorted(find_joined(terms.single)):
-                if self.document_frequency(code):
-                    terms.codes[code] = (code,)
+            for code, parts in self._find_additional_codes(terms).items():
+                terms.codes.setdefault(code, parts)
             return terms
         return replace(terms, codes={}, digits={})
+
+    def _find_additional_codes(self, terms: QueryTerms) -> dict[str, tuple[str, ...]]:
+        """Return the indexed codes of words written as several, and of sequences.
+
+        Each with the parts that it is worth: of two spellings, the one that more chunks contain. In
+        a short query a sequence is worth two parts, so that it comes before its words elsewhere.
+        """
+        spellings: dict[str, str] = {}
+        for sequence in sorted(terms.sequences):
+            code = find_other_spelling(sequence) or sequence
+            spellings |= {sequence: code, code: sequence}
+        for code in terms.codes:
+            # PHX-121 itself comes before the words `PHX 121`.
+            if not self.document_frequency(code):
+                spellings.setdefault(find_other_spelling(code), code)
+        times = 2 if len(terms.words) <= MAX_LOOKED_UP else 1
+        found: dict[str, tuple[str, ...]] = {}
+        for code, other in spellings.items():
+            if self.document_frequency(code):
+                found[code] = times * (max(code, other, key=self.document_frequency),)
+        for code in sorted(find_joined(terms.single)):
+            if self.document_frequency(code):
+                word = code.removeprefix(JOINT)
+                found[code] = (max(code, word, key=self.document_frequency),)
+        return found
 
     def _build_query(self, terms: QueryTerms) -> tantivy.Query:
         clauses = []

@@ -73,7 +73,7 @@ class Analyzers:
         digits = {}
         for code, numbers in query.digits.items():
             digits[code] = self._terms_of(numbers)
-        return QueryTerms(words, codes, digits, single)
+        return QueryTerms(words, codes, digits, single, query.sequences)
 
     def _weigh_terms(self, word: str, frequency: Frequency, chunks: int) -> dict[str, float]:
         """Return idf(df_w) / idf(df_t) for each term t of a word w that some chunk contains.

@@ -23,7 +23,7 @@ _MAX_JOINED_LENGTH = 50
 
 RUN = re.compile(r"\d+|\D+")
 _DIGIT = re.compile(r"\d")
-_PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d+[^\W\d]{1,3}")
+_PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d{1,6}[^\W\d]{1,3}")
 PARTED = re.compile(f"^\\+|[,\n{BLANK}()]|['\u2019](?=\\d)")
 """What parts the words of a compound that is not a figure."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -68,7 +68,8 @@ def find_words_and_codes(raw: str) -> tuple[list[str], tuple[str, ...]]:
     if not _DIGIT.search(compound):
         return words + plain_words, ()
     if measure := units.split_measure(compound):
-        return [*words, compound, *measure], ()
+        number, unit = measure
+        return [*words, compound, number, *characters.term_pattern().findall(unit)], ()
     if _is_code(compound, plain_words):
         parts = list(chain.from_iterable(map(_TIMES.split, plain_words)))
         return [*words, *_split_code(parts)], tuple(_find_codes(compound))

@@ -51,7 +51,7 @@ class ChunkAnalysis:
         for key, text in chunks:
             language = self._others.get(key, self._language)
             terms = self._analyzers.of(language).terms(text)
-            yield key, " ".join(terms.words), " ".join(terms.codes)
+            yield key, " ".join(terms.words), " ".join(terms.codes + terms.sequences)
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
         """Return the recorded spellings, together with the `known` ones."""

@@ -120,7 +120,9 @@ class Searcher:
             rankings.add_note(note)
         ordered = self._order(request, mode, parsed, rankings, stop)
         rankings.add_note(describe_problem(ordered.reranked))
-        fused = put_codes_first(ordered.fused, parsed.text, rankings, allowed)
+        fused = put_codes_first(
+            ordered.fused, " ".join((parsed.text, *parsed.codes)), rankings, allowed
+        )
         if sorts_all and allowed is not None and mode != "semantic":
             # Keyword search completes a prefix by some words only, but its chunks are known.
             fused = fused.with_unranked(allowed)

@@ -134,7 +134,7 @@ class ParsedQuery:
     `like`: id or path of the document that hits should resemble, or empty.
     `like_document`: that document. `documents`: ids of the documents to search in; None for all.
     `names`: the files among them that the query names. `keywords`, `meaning`: the texts that BM25
-    and the encoder get.
+    and the encoder get. `codes`: what documents write for codes that no chunk contains as typed.
     """
 
     typed: str
@@ -146,6 +146,7 @@ class ParsedQuery:
     names: tuple[str, ...] = ()
     keywords: str = ""
     meaning: str = ""
+    codes: tuple[str, ...] = ()
 
     @property
     def prefixes(self) -> list[Clause]:

@@ -8,38 +8,27 @@ it.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import filterfalse, islice
 from typing import TYPE_CHECKING
 
 from engine.core.characters import drop_invisible
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
-from engine.lexical.characters import fold, term_pattern, word_pattern
+from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
+from engine.search.wording import add_wording, find_missing_codes, split_word
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
-MAX_COMPLETIONS = 20
-"""Maximum number of words that BM25 gets for a prefix."""
-MAX_UNKNOWN_WORDS = 10
-"""Number of words that no chunk contains whose compounds or parts BM25 gets."""
-LIKE_WORDS = 25
-"""Number of words of a `like:` document that BM25 gets."""
-LIKE_CHARACTERS = 20_000
-"""Number of characters of a `like:` document in which these words are chosen."""
-LIKE_MEANING = 2_000
-"""Number of characters of a `like:` document that the encoder gets."""
 MIN_LIKE_LENGTH = 100
 """Minimum length in characters of a passage that resembles a document."""
 BLOCK = 2_000
@@ -277,83 +266,8 @@ class TypedQueries:
             return None
 
     def add_wording(self, query: ParsedQuery, allowed: Ids | None) -> ParsedQuery:
-        """Return a query with the texts that rankers get.
-
-        These are its text, compounds of its words or their parts if no chunk contains the word as
-        it is, joined words of phrases, completed prefixes and words of the document that hits
-        should resemble. Prefixes are completed with words of the chunks `allowed`.
-        """
-        keywords = [query.text]
-        meaning = [query.text]
-        index = self._open_index()
-        if index:
-            keywords += _find_joined_words(index, query)
-            keywords += self._find_compounds(index, query.text)
-        if index and allowed is not None:
-            for prefix in query.prefixes:
-                words = self._complete(index, prefix, allowed)
-                keywords += words
-                meaning += words[:1]
-        like = query.like_document
-        if like:
-            if index:
-                keywords += _find_key_terms(index, like)
-            meaning += [like.title, like.text[:LIKE_MEANING]]
-        return replace(
-            query, keywords=" ".join(keywords).strip(), meaning=" ".join(meaning).strip()
-        )
-
-    def _find_compounds(self, index: LexicalIndex, text: str) -> list[str]:
-        """Return the compounds with the words that no chunk contains, or else their parts.
-
-        Compounds are spelt as in the documents. Only the first `MAX_UNKNOWN_WORDS` such words
-        count, each once: the compounds of a pasted paragraph would drown what the user typed.
-        """
-        from engine.lexical.compounds import (
-            find_compounds,
-            find_other_number,
-            is_looked_up,
-            split_compound,
-        )
-
-        typed = dict.fromkeys(word_pattern().findall(text))
-        numbers = filter(None, (find_other_number(index, word) for word in typed))
-        words = [*islice(numbers, MAX_UNKNOWN_WORDS)]
-        unknown = (word for word in typed if is_looked_up(index, word))
-        for word in islice(unknown, MAX_UNKNOWN_WORDS):
-            compounds = find_compounds(index, word)
-            for compound in compounds:
-                chunk = index.find_with_any([compound.term], limit=1).tolist()
-                for _, chunk_text in self._read_texts(chunk):
-                    spellings = sorted(index.find_spellings(compound.term, chunk_text))
-                    words += [word for word in spellings if compound.part in fold(word)][:1]
-            if not compounds:
-                words += split_compound(index, word)
-        return list(dict.fromkeys(words))
-
-    def _complete(self, index: LexicalIndex, prefix: Clause, chunks: Ids) -> list[str]:
-        """Return words with a prefix, the most frequent first.
-
-        `chunks` (n,) all contain such words. They come from the first chunk, then from the next one
-        that contains none of the words so far, and so on.
-        """
-        import numpy as np
-
-        words: dict[tuple[str, ...], tuple[int, str]] = {}
-        remaining = chunks
-        for _ in range(MAX_COMPLETIONS):
-            chunk = remaining[:1].tolist()
-            remaining = remaining[1:]
-            for _, text in self._read_texts(chunk):
-                for word in prefix.found_in(text):
-                    terms = tuple(index.query_terms(word, bonus=True).words)
-                    if terms in words:
-                        continue
-                    matching = index.find_with_words(word)
-                    if matching is not None:
-                        words[terms] = (-len(matching), word)
-                        remaining = remaining[~np.isin(remaining, matching)]
-        return [word for _, word in sorted(words.values())[:MAX_COMPLETIONS]]
+        """Return a query with the texts that rankers get (see wording.py)."""
+        return add_wording(query, self._open_index(), allowed, self._read_texts)
 
     def put_long_first(self, fused: Fused, like: Document) -> Fused:
         """Move passages to the end that are too short to resemble a document.
@@ -391,7 +305,7 @@ class TypedQueries:
             is_name = any(word in name for name in query.names)
             is_searched = word in words and not is_name and not has_compounds(index, word)
             spelling = self._find_spelling(index, word) if is_searched else ""
-            if not spelling:
+            if not spelling or split_word(index, word, self._read_texts):
                 return word
             misspelt.add(word)
             return spelling
@@ -413,28 +327,24 @@ class TypedQueries:
         return correction, note
 
     def _find_missing_codes(self, index: LexicalIndex, text: str) -> list[str]:
-        """Return the codes of a text, as typed, that no document contains.
+        """Return the codes of a text, as typed, that no document contains in any way.
 
         Empty while BM25 does not know all documents.
         """
         if self._loaded.index_lag("bm25"):
             return []
-        from engine.lexical.analysis import split_into_compounds
-
-        missing = []
-        for code in split_into_compounds(text, any_case=True):
-            matching = index.find_with_codes(code)
-            if matching and not any(map(len, matching)) and not self._is_inside(index, code):
-                missing.append(code)
-        return missing
+        codes = find_missing_codes(index, text)
+        return [code for code in codes if not self._is_inside(index, code)]
 
     def _is_inside(self, index: LexicalIndex, code: str) -> bool:
         """Return whether a code that no document contains as a whole occurs in some other way.
 
-        Either as a part of a longer code, or typed in groups that a passage contains.
+        As a part of a longer code, in groups that a passage contains, or with other marks.
         """
         from engine.lexical.codes import has_longer_code
 
+        if index.find_code_spellings(code) or index.has_sequence(code):
+            return True
         matching = index.find_with_parts(code).tolist()
         if _BLANK.search(code):
             return bool(matching)
@@ -552,40 +462,6 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     if with_words is None:
         return Candidates(with_last)
     return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))
-
-
-def _find_joined_words(index: LexicalIndex, query: ParsedQuery) -> list[str]:
-    """Return words that texts may write for several of a phrase: M8 for `M 8`.
-
-    BM25 has those that have parts, such as PHX121, by these parts already.
-    """
-    joined: list[str] = []
-    for clause in query.clauses:
-        if clause.is_phrase and not clause.is_excluded and not clause.in_title:
-            for spellings in clause.find_joined_words():
-                joined += spellings[1:]
-    distinct_words = dict.fromkeys(joined)
-    return [word for word in distinct_words if len(index.analyzer.unstemmed(word).words) == 1]
-
-
-def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
-    """Return the terms with the highest TF-IDF in a document, spelt as there."""
-    from engine.lexical.analysis import is_joined
-    from engine.lexical.codes import strip_language
-
-    text = document.text[:LIKE_CHARACTERS]
-    counts = Counter(filterfalse(is_joined, index.analyse(text, document.language)))
-    weights = index.idf(list(counts)) * list(counts.values())
-    by_weight = sorted(zip(-weights, counts, strict=True))
-    spellings: dict[str, str] = {}
-    for word in dict.fromkeys(word_pattern().findall(text.lower())):
-        terms = index.analyse(word, document.language)
-        if len(terms) == 1:
-            spellings[terms[0]] = word
-    key_terms = []
-    for _, term in by_weight[:LIKE_WORDS]:
-        key_terms.append(spellings.get(term, strip_language(term)))
-    return key_terms
 
 
 def describe_no_word(query: ParsedQuery, where: SearchFilter | None, allowed: Ids | None) -> str:

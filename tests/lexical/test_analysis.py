@@ -42,7 +42,8 @@ ANY_TEXT = st.text(
         ("U.S.A. and z.B.", ["u", "s", "a", "and", "z", "b"], ["-usa", "-zb"]),
         ("node.js", ["node", "js"], []),
         ("O'Brien, O\u2019Neill", ["o", "brien", "o", "neill"], ["-obrien", "-oneill"]),
-        ("don't", ["don", "t"], []),
+        ("don't, Don\u2019t", ["don", "t", "don", "t"], ["-dont", "-dont"]),
+        ("5\u00b5m, 5um", ["5um", "5", "um", "5um", "5", "um"], []),
         ("Hauptstr. 12, Bonner Str.", ["hauptstr", "12", "bonner", "str"], []),
         ("str2 astr", ["str2", "astr"], ["str-2"]),
         ("मैं\u200cने", ["मैं", "ने"], ["-मैंने"]),
@@ -122,7 +123,7 @@ def test_only_german_words_are_completed_to_streets(language: str) -> None:
 
 def test_letters_of_other_scripts_are_not_folded_into_each_other() -> None:
     assert PLAIN.analyse("й") != PLAIN.analyse("и")
-    assert PLAIN.analyse("हिन्दी") == ["हिन्दी"]  # vowel signs belong to the word
+    assert PLAIN.analyse("हिन्दी") == PLAIN.analyse("हिंदी") == ["हिंदी"]  # with its vowel signs
 
 
 def test_points_that_stand_for_vowels_do_not_count() -> None:

@@ -1,0 +1,206 @@
+"""Words and numbers that say more together: `Windows 10`, `Annex III`, `45 Nm`, `May 2031`.
+
+BM25 knows no order of words, and a number is in many chunks. So such a sequence has a code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from engine.lexical import units
+from engine.lexical.characters import fold, normalise
+from engine.lexical.figures import MONTHS
+
+Span = tuple[int, int]
+# No code of anything else begins with it.
+_MARK = "="
+_WORD = re.compile(r"[^\W\d_]{1,30}")
+# 10, 3a, 3.11.4 or v18.16.0-rc1
+_NUMBER = re.compile(r"v?(\d{1,5}(?:\.\d{1,5}){0,3}[a-z]?)(?:[-/].*)?")
+_ENDS_IN_YEAR = re.compile(r"\.(?:19|20)\d\d\Z")
+_DAY = re.compile(r"([012]?\d|3[01])(?:st|nd|rd|th|er)?")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_MONTH = re.compile(r"(?P<first>(?:19|20)\d\d)[-./](\d{1,2})|(\d{1,2})[-./](?P<last>(?:19|20)\d\d)")
+_TIME = re.compile(
+    r"(?<![\w:.,])(\d{1,2})(?:([:.h])([0-5]\d)(?::[0-5]\d)?)?"
+    r"(?:[ \u00a0]?(?:(uhr|h)|([ap])\.?m))?(?![\w:]|[.,]\d)"
+)
+_EAST_ASIAN_DATE = re.compile(
+    "((?:19|20)\\d\\d) ?[\u5e74\ub144] ?(\\d{1,2}) ?[\u6708\uc6d4](?: ?(\\d{1,2}) ?[\u65e5\uc77c])?"
+)
+_DIGITS = frozenset("0123456789")
+_MAX_TIME = 8
+# Of numbers, versions and Roman numbers.
+_STARTS = frozenset("0123456789vix")
+_HALVES = frozenset(("am", "pm", "uhr"))
+# What stands behind a time of day.
+_CLOCK = frozenset(("am", "pm", "a.m", "p.m", "uhr", "h"))
+_PARTICLES = frozenset(("of", "de"))
+_ROMAN = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xxi xxii xxiii xxiv xxv"
+_ROMAN_VALUES = (2, 3, 4, *range(6, 10), *range(11, 20), *range(21, 26))
+_ROMAN_NUMBERS = dict(zip(_ROMAN.split(), map(str, _ROMAN_VALUES), strict=True))
+
+
+def is_sequence(code: str) -> bool:
+    """Tell whether a code stands for words and numbers that follow each other."""
+    return code.startswith(_MARK)
+
+
+def find_places(compounds: Sequence[str]) -> list[int]:
+    """Return the places of the lower-case compounds that may be numbers: 10, v18 or iii."""
+    return [
+        place
+        for place, compound in enumerate(compounds)
+        if compound[0] in _STARTS and _may_be_number(compound)
+    ]
+
+
+def _may_be_number(compound: str) -> bool:
+    if compound[0] in _DIGITS or compound in _ROMAN_NUMBERS:
+        return True
+    return compound[0] == "v" and compound[1:2].isdigit()
+
+
+def is_particle(compound: str) -> bool:
+    """Tell whether a compound may stand between the parts of a sequence: 5th of September."""
+    return compound in _PARTICLES
+
+
+def find_neighbours(compounds: Sequence[str], place: int) -> tuple[str, str]:
+    """Return the compounds before and after one, without particles; empty at either end."""
+    before = compounds[max(0, place - 2) : place]
+    after = compounds[place + 1 : place + 3]
+    words_before = [compound for compound in before if compound not in _PARTICLES]
+    words_after = [compound for compound in after if compound not in _PARTICLES]
+    return (words_before or [""])[-1], (words_after or [""])[0]
+
+
+def find_sequences(first: str, second: str) -> list[str]:
+    """Return the codes of two lower-case compounds that follow each other.
+
+    Those of a number's beginnings come before that of the whole: `python 3.11` also has the code of
+    `python 3`.
+    """
+    first = normalise(first)
+    second = normalise(second).replace("\u00b7", "")
+    if first.isdigit() and units.is_unit(second) and second not in _HALVES:
+        return [f"{_MARK}{first}-{fold(second)}"]
+    if _WORD.fullmatch(second) and second not in _ROMAN_NUMBERS:
+        month = MONTHS.get(fold(second))
+        day = _DAY.fullmatch(first)
+        return [_format_day(month, int(day[1]))] if month and day else []
+    if not _WORD.fullmatch(first):
+        return []
+    word = fold(first)
+    month = MONTHS.get(word)
+    if month:
+        if _YEAR.fullmatch(second):
+            return [_format_month(second, month)]
+        if day := _DAY.fullmatch(second):
+            return [_format_day(month, int(day[1]))]
+    roman = _ROMAN_NUMBERS.get(second)
+    if roman:
+        return [f"{_MARK}{word}-{roman}"]
+    number = _NUMBER.fullmatch(second)
+    if number is None or _ENDS_IN_YEAR.search(second):
+        return []
+    parts = number[1].split(".")
+    return [f"{_MARK}{word}-{'.'.join(parts[: end + 1])}" for end in range(len(parts))]
+
+
+def find_other_spelling(code: str) -> str:
+    """Return the code of `Windows10` for that of `Windows 10`, or the reverse, or nothing."""
+    if not is_sequence(code):
+        return f"{_MARK}{code}"
+    return code[1:] if code[1].isalpha() else ""
+
+
+def find_measure(compound: str) -> list[str]:
+    """Return the code of a measure that is written as one word: `45nm`."""
+    measure = units.split_measure(compound)
+    if not measure or measure[1] in _HALVES:
+        return []
+    return [f"{_MARK}{'-'.join(map(fold, measure))}"]
+
+
+def find_month(compound: str) -> list[str]:
+    """Return the code of a month written in digits: `05/2031`."""
+    match = _MONTH.fullmatch(compound)
+    if match is None:
+        return []
+    month = int(match[2] or match[3])
+    return [_format_month(match["first"] or match["last"], month)] if 1 <= month <= 12 else []
+
+
+def find_in_day(day: str) -> list[str]:
+    """Return the codes of the month and of the day without its year of a day in ISO 8601."""
+    year, month, number = day.split("-")
+    return [_format_month(year, int(month)), _format_day(int(month), int(number))]
+
+
+def find_times(
+    text: str, compounds: Sequence[str], places: Iterable[int]
+) -> Iterator[tuple[Span, list[str]]]:
+    """Yield the span of each time of day in a lower-case text, and its codes.
+
+    `compounds` are those of the text, and `places` is what `find_places` finds in them. A time on a
+    clock of twelve hours has two codes: `2:30 pm` is 14:30, and 2:30 for those who leave out pm.
+    """
+    if not _may_contain_time(compounds, places):
+        return
+    for match in _TIME.finditer(text):
+        hour = int(match[1])
+        mark, minutes, unit, half = match.group(2, 3, 4, 5)
+        needs_unit = mark in (None, ".")
+        if hour > 23 or (needs_unit and not unit and not half) or (unit == "h" and not mark):
+            continue
+        codes = [_format_time(hour, minutes)]
+        if half == "p" and hour < 12:
+            codes.append(_format_time(hour + 12, minutes))
+        elif half == "a" and hour == 12:
+            codes.append(_format_time(0, minutes))
+        yield match.span(), codes
+
+
+def _may_contain_time(compounds: Sequence[str], places: Iterable[int]) -> bool:
+    """Tell at first sight whether compounds may contain a time of day: 14 and 30, or 9pm."""
+    for place in places:
+        number = compounds[place]
+        following = "".join(compounds[place + 1 : place + 2])
+        if number[0] in _DIGITS and len(number) < _MAX_TIME:
+            is_minute = len(following) == 2 and following.isdigit()
+            if is_minute or following in _CLOCK or number[-1] in "mhr" or "h" in number:
+                return True
+    return False
+
+
+def find_dates(text: str) -> Iterator[tuple[Span, list[str]]]:
+    """Yield the span of each day or month as East Asian texts write it, and its codes.
+
+    The first code is that of the whole: `2031年5月17日` → `2031-05-17`.
+    """
+    if "\u5e74" not in text and "\ub144" not in text:
+        return
+    for match in _EAST_ASIAN_DATE.finditer(text):
+        year = f"{int(match[1])}"
+        month = int(match[2])
+        if not 1 <= month <= 12:
+            continue
+        codes = [_format_month(year, month)]
+        if match[3]:
+            day = int(match[3])
+            codes = [f"{year}-{month:02}-{day:02}", *codes, _format_day(month, day)]
+        yield match.span(), codes
+
+
+def _format_month(year: str, month: int) -> str:
+    return f"{_MARK}{year}-{month:02}"
+
+
+def _format_day(month: int, day: int) -> str:
+    return f"{_MARK}-{month:02}-{day:02}"
+
+
+def _format_time(hour: int, minutes: str | None) -> str:
+    return f"{_MARK}~{hour:02}-{minutes or '00'}"

@@ -1,0 +1,223 @@
+"""The texts that rankers get for a query: its words, and how the documents spell them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import filterfalse, islice, pairwise
+from typing import TYPE_CHECKING
+
+from engine.core.records import Document
+from engine.lexical.characters import fold, normalise, split_humps, word_pattern
+from engine.search.syntax import Clause, ParsedQuery
+
+if TYPE_CHECKING:
+    from engine.core.arrays import Ids
+    from engine.lexical.index import LexicalIndex
+
+MAX_COMPLETIONS = 20
+"""Maximum number of words that BM25 gets for a prefix."""
+MAX_UNKNOWN_WORDS = 10
+"""Number of words that no chunk contains whose compounds or parts BM25 gets."""
+LIKE_WORDS = 25
+"""Number of words of a `like:` document that BM25 gets."""
+LIKE_CHARACTERS = 20_000
+"""Number of characters of a `like:` document in which these words are chosen."""
+LIKE_MEANING = 2_000
+"""Number of characters of a `like:` document that the encoder gets."""
+MAX_READ = 50
+"""Number of chunks that are read to find a word written as two."""
+_MIN_SPLIT = 6
+_MIN_PART = 2
+_BETWEEN = re.compile(r"\s+")
+
+ReadTexts = Callable[[list[int]], Iterator[tuple[int, str]]]
+"""Yields the id and the searched text of each chunk."""
+
+
+def add_wording(
+    query: ParsedQuery, index: LexicalIndex | None, allowed: Ids | None, read_texts: ReadTexts
+) -> ParsedQuery:
+    """Return a query with the texts that rankers get.
+
+    These are its text, what documents write for words and codes that no chunk contains as typed,
+    joined words, completed prefixes and words of the document that hits should resemble. Prefixes
+    are completed with words of the chunks `allowed`. Without an `index`, nothing but the text and
+    the document is known.
+    """
+    keywords = [query.text]
+    meaning = [query.text]
+    codes: list[str] = []
+    if index:
+        codes = _find_codes(index, query.text, read_texts)
+        keywords += codes
+        keywords += _find_joined_in_phrases(index, query)
+        keywords += _find_joined(index, query.text)
+        keywords += _find_words(index, query.text, read_texts)
+    if index and allowed is not None:
+        for prefix in query.prefixes:
+            words = _complete(index, prefix, allowed, read_texts)
+            keywords += words
+            meaning += words[:1]
+    like = query.like_document
+    if like:
+        if index:
+            keywords += _find_key_terms(index, like)
+        meaning += [like.title, like.text[:LIKE_MEANING]]
+    return replace(
+        query,
+        keywords=" ".join(keywords).strip(),
+        meaning=" ".join(meaning).strip(),
+        codes=tuple(codes),
+    )
+
+
+def find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
+    """Return the codes of a text, as typed, that no chunk contains."""
+    from engine.lexical.analysis import split_into_compounds
+
+    missing = []
+    for code in split_into_compounds(text, any_case=True):
+        matching = index.find_with_codes(code)
+        if matching and not any(map(len, matching)):
+            missing.append(code)
+    return missing
+
+
+def _find_codes(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[str]:
+    """Return what documents write for the codes of a text that no chunk contains as typed."""
+    from engine.lexical.analysis import split_into_compounds
+
+    spellings: dict[str, None] = {}
+    for typed in find_missing_codes(index, text)[:MAX_UNKNOWN_WORDS]:
+        for code in index.find_code_spellings(typed):
+            chunk = index.find_with_any([code], limit=1).tolist()
+            for _, chunk_text in read_texts(chunk):
+                for compound in split_into_compounds(chunk_text, any_case=True):
+                    if code in index.analyzer.terms(compound).codes:
+                        spellings[compound] = None
+                        break
+    return list(spellings)
+
+
+def _find_joined(index: LexicalIndex, text: str) -> list[str]:
+    """Return words of the documents that a text has as two: `database` for `data base`."""
+    joined = []
+    for first, second in pairwise(_BETWEEN.split(text)):
+        if first.isalpha() and second.isalpha() and not index.is_stop_word(first):
+            word = first + second
+            if len(word) >= _MIN_SPLIT and index.has_chunks_with(word):
+                joined.append(word)
+    return joined
+
+
+def _find_words(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[str]:
+    """Return what documents write for the words of a text that no chunk contains.
+
+    These are the compounds with the word, spelt as there, or else its parts. Only the first
+    `MAX_UNKNOWN_WORDS` such words count, each once: the compounds of a pasted paragraph would drown
+    what the user typed.
+    """
+    from engine.lexical.compounds import find_compounds, find_other_number, split_compound
+
+    typed = dict.fromkeys(word_pattern().findall(text))
+    numbers = filter(None, (find_other_number(index, word) for word in typed))
+    words = [*islice(numbers, MAX_UNKNOWN_WORDS)]
+    unknown = (word for word in typed if word.isalpha() and not index.contains(word))
+    for word in islice(unknown, MAX_UNKNOWN_WORDS):
+        compounds = find_compounds(index, word)
+        for compound in compounds:
+            chunk = index.find_with_any([compound.term], limit=1).tolist()
+            for _, chunk_text in read_texts(chunk):
+                spellings = sorted(index.find_spellings(compound.term, chunk_text))
+                words += [word for word in spellings if compound.part in fold(word)][:1]
+        if not compounds:
+            words += split_compound(index, word) or split_word(index, word, read_texts)
+    return list(dict.fromkeys(words))
+
+
+def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[str]:
+    """Return the parts of a word that chunks write as two words in a row: `user name`.
+
+    The parts of a word such as `getUserName` need not be in a row. Empty for other words.
+    """
+    humps = split_humps(word)
+    if len(humps) > 1:
+        return humps
+    if len(word) < _MIN_SPLIT:
+        return []
+    folded = fold(normalise(word))
+    for cut in range(_MIN_PART, len(folded) - _MIN_PART + 1):
+        first = folded[:cut]
+        second = folded[cut:]
+        if not index.has_chunks_with(first) or not index.has_chunks_with(second):
+            continue
+        matching = index.find_with_words(f"{first} {second}")
+        if matching is None:
+            continue
+        in_a_row = re.compile(rf"(?<![^\W_]){first}[\W_]{{1,2}}{second}(?![^\W_])")
+        for _, text in read_texts(matching[:MAX_READ].tolist()):
+            if in_a_row.search(fold(normalise(text))):
+                return [first, second]
+    return []
+
+
+def _complete(index: LexicalIndex, prefix: Clause, chunks: Ids, read_texts: ReadTexts) -> list[str]:
+    """Return words with a prefix, the most frequent first.
+
+    `chunks` (n,) all contain such words. They come from the first chunk, then from the next one
+    that contains none of the words so far, and so on.
+    """
+    import numpy as np
+
+    words: dict[tuple[str, ...], tuple[int, str]] = {}
+    remaining = chunks
+    for _ in range(MAX_COMPLETIONS):
+        chunk = remaining[:1].tolist()
+        remaining = remaining[1:]
+        for _, text in read_texts(chunk):
+            for word in prefix.found_in(text):
+                terms = tuple(index.query_terms(word, bonus=True).words)
+                if terms in words:
+                    continue
+                matching = index.find_with_words(word)
+                if matching is not None:
+                    words[terms] = (-len(matching), word)
+                    remaining = remaining[~np.isin(remaining, matching)]
+    return [word for _, word in sorted(words.values())[:MAX_COMPLETIONS]]
+
+
+def _find_joined_in_phrases(index: LexicalIndex, query: ParsedQuery) -> list[str]:
+    """Return words that texts may write for several of a phrase: M8 for `M 8`.
+
+    BM25 has those that have parts, such as PHX121, by these parts already.
+    """
+    joined: list[str] = []
+    for clause in query.clauses:
+        if clause.is_phrase and not clause.is_excluded and not clause.in_title:
+            for spellings in clause.find_joined_words():
+                joined += spellings[1:]
+    distinct_words = dict.fromkeys(joined)
+    return [word for word in distinct_words if len(index.analyzer.unstemmed(word).words) == 1]
+
+
+def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
+    """Return the terms with the highest TF-IDF in a document, spelt as there."""
+    from engine.lexical.analysis import is_joined
+    from engine.lexical.codes import strip_language
+
+    text = document.text[:LIKE_CHARACTERS]
+    counts = Counter(filterfalse(is_joined, index.analyse(text, document.language)))
+    weights = index.idf(list(counts)) * list(counts.values())
+    by_weight = sorted(zip(-weights, counts, strict=True))
+    spellings: dict[str, str] = {}
+    for word in dict.fromkeys(word_pattern().findall(text.lower())):
+        terms = index.analyse(word, document.language)
+        if len(terms) == 1:
+            spellings[terms[0]] = word
+    key_terms = []
+    for _, term in by_weight[:LIKE_WORDS]:
+        key_terms.append(spellings.get(term, strip_language(term)))
+    return key_terms

@@ -1,0 +1,47 @@
+"""What rankers get for words and codes that documents write otherwise."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+from engine.core.messages.search import Search
+from engine.search.searcher import Searcher
+
+TEXTS = {
+    "isbn.txt": "ISBN-10 0-8044-2957-X of the second volume",
+    "near.txt": "ISBN-10 0-8044-2597-X of the first volume, and of no other one at all",
+    "version.txt": "Upgrade to Python 3.11.4 next week",
+    "base.txt": "The database of our partners",
+    "name.txt": "Enter the user name and a word",
+    "camel.txt": "It is called by get_user_id",
+    "week.txt": "Holidays in KW 42",
+    "island.txt": "An island in the sea",
+    "words.txt": "A user without a name, whose name no other user has. Some data, some base.",
+}
+
+
+CODES = {"080442957X": "isbn.txt", "v3.11.4": "version.txt", "Python 3.11": "version.txt"}
+WORDS = {
+    "data base partners": "base.txt",
+    "username": "name.txt",
+    "getUserId": "camel.txt",
+    "KW42": "week.txt",
+}
+
+
+def test_what_documents_write_otherwise_is_found(indexed: Any) -> None:
+    for path, text in TEXTS.items():
+        indexed.put(path, [text])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        for query, path in {**CODES, **WORDS}.items():
+            found = searcher.search(Search(query, "bm25"))
+            assert found.hits[0].path == path, query
+            assert found.hits[0].marks, query
+            assert (found.notes, found.suggestion) == ((), ""), query
+        for query, path in CODES.items():
+            found = searcher.search(Search(query, "hybrid"))
+            assert found.hits[0].path == path, query
+        found = searcher.search(Search("what is land", "bm25"))
+        assert "island.txt" not in [hit.path for hit in found.hits]
