@@ -155,9 +155,11 @@ class Analyzer:
             words, codes = cache.get(compound) or self._remember(compound)
             terms.words.extend(words)
             terms.codes.extend(codes)
-        for place in sequences.find_places(compounds):
+        places = sequences.find_places(compounds)
+        for place in places:
             terms.sequences.extend(self._find_sequences(compounds, place))
-        for _, found in chain(sequences.find_times(text, compounds), sequences.find_dates(text)):
+        times = sequences.find_times(text, compounds, places)
+        for _, found in chain(times, sequences.find_dates(text)):
             terms.sequences.extend(found)
         if _SPACED_OUT_START.match(text) or _SPACED_OUT_LINE.search(text):
             for word in _SPACED_OUT.findall(text):
@@ -168,6 +170,8 @@ class Analyzer:
     def _join_humps(self, text: str) -> Iterator[str]:
         """Yield the codes of the parts of words such as getUserName."""
         for word in _LETTERS.findall(text):
+            if word.islower() or word.istitle() or word.isupper():
+                continue  # Most words.
             parts = characters.split_humps(word)
             if 1 < len(parts) <= _MAX_HUMPS:
                 for part in parts:
@@ -223,9 +227,10 @@ class Analyzer:
         # Code of a day written in words (`17 May 2031`) → its first number.
         days_in_words: dict[str, tuple[str, ...]] = {}
         compounds = list(split_into_compounds(_lower(text)))
+        places = sequences.find_places(compounds)
         query.sequences.update(_find_typed_sequences(compounds))
         query.sequences.update(
-            *(found for _, found in sequences.find_times(text.lower(), compounds))
+            *(found for _, found in sequences.find_times(text.lower(), compounds, places))
         )
         query.sequences.update(found[0] for _, found in sequences.find_dates(text))
         for compound in compounds:
@@ -326,7 +331,8 @@ class Analyzer:
         if not is_asked or len(lower) != len(text):
             return
         compounds = compound_pattern_for(lower).findall(lower)
-        found = chain(sequences.find_times(lower, compounds), sequences.find_dates(lower))
+        times = sequences.find_times(lower, compounds, sequences.find_places(compounds))
+        found = chain(times, sequences.find_dates(lower))
         for span, codes in found:
             if not terms.isdisjoint(codes):
                 yield span

@@ -6,8 +6,7 @@ BM25 knows no order of words, and a number is in many chunks. So such a sequence
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 
 from engine.lexical import units
 from engine.lexical.characters import fold, normalise
@@ -32,7 +31,8 @@ _EAST_ASIAN_DATE = re.compile(
 )
 _DIGITS = frozenset("0123456789")
 _MAX_TIME = 8
-_NUMBER_STARTS = frozenset("0123456789v")
+# Of numbers, versions and Roman numbers.
+_STARTS = frozenset("0123456789vix")
 _HALVES = frozenset(("am", "pm", "uhr"))
 # What stands behind a time of day.
 _CLOCK = frozenset(("am", "pm", "a.m", "p.m", "uhr", "h"))
@@ -52,8 +52,14 @@ def find_places(compounds: Sequence[str]) -> list[int]:
     return [
         place
         for place, compound in enumerate(compounds)
-        if compound[0] in _NUMBER_STARTS or compound in _ROMAN_NUMBERS
+        if compound[0] in _STARTS and _may_be_number(compound)
     ]
+
+
+def _may_be_number(compound: str) -> bool:
+    if compound[0] in _DIGITS or compound in _ROMAN_NUMBERS:
+        return True
+    return compound[0] == "v" and compound[1:2].isdigit()
 
 
 def is_particle(compound: str) -> bool:
@@ -133,13 +139,15 @@ def find_in_day(day: str) -> list[str]:
     return [_format_month(year, int(month)), _format_day(int(month), int(number))]
 
 
-def find_times(text: str, compounds: Sequence[str]) -> Iterator[tuple[Span, list[str]]]:
+def find_times(
+    text: str, compounds: Sequence[str], places: Iterable[int]
+) -> Iterator[tuple[Span, list[str]]]:
     """Yield the span of each time of day in a lower-case text, and its codes.
 
-    `compounds` are those of the text. A time on a clock of twelve hours has two codes: `2:30 pm` is
-    14:30, and 2:30 for those who leave out pm.
+    `compounds` are those of the text, and `places` is what `find_places` finds in them. A time on a
+    clock of twelve hours has two codes: `2:30 pm` is 14:30, and 2:30 for those who leave out pm.
     """
-    if not _may_contain_time(compounds):
+    if not _may_contain_time(compounds, places):
         return
     for match in _TIME.finditer(text):
         hour = int(match[1])
@@ -155,9 +163,11 @@ def find_times(text: str, compounds: Sequence[str]) -> Iterator[tuple[Span, list
         yield match.span(), codes
 
 
-def _may_contain_time(compounds: Sequence[str]) -> bool:
+def _may_contain_time(compounds: Sequence[str], places: Iterable[int]) -> bool:
     """Tell at first sight whether compounds may contain a time of day: 14 and 30, or 9pm."""
-    for number, following in pairwise((*compounds, "")):
+    for place in places:
+        number = compounds[place]
+        following = "".join(compounds[place + 1 : place + 2])
         if number[0] in _DIGITS and len(number) < _MAX_TIME:
             is_minute = len(following) == 2 and following.isdigit()
             if is_minute or following in _CLOCK or number[-1] in "mhr" or "h" in number:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,19 +24,12 @@ from engine.lexical.storage import read_manifest
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, ThrottledProgress
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
-from engine.project.store.store import Store
 
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
 VERSION = 13
-DETECTION = 1
-"""Version of `language_of` and of what it is given.
-
-Raise it to make the next run detect the documents' languages again. An up-to-date index stays, and
-uses them when it is next updated.
-"""
 TITLES = "titles.json"
 LANGUAGES = "languages.json"
 SAMPLE = 200
@@ -81,12 +74,7 @@ class IndexStage(Stage):
             if former is not None:
                 with suppress(DamagedError):  # A damaged index is rebuilt.
                     read_manifest(context.project.path / former.folder)
-        redetect = former is not None and former.info.detection != DETECTION
-        if redetect:
-            undetected = context.store.count("documents")
-        progress = ThrottledProgress(context, undetected, "documents")
-        _store_languages(context.store, context.should_stop, progress, redetect=redetect)
-        context.check_stop()
+        _store_languages(context, ThrottledProgress(context, undetected, "documents"))
         plan = _plan_index(context)
         with context.project.building("lexical", context.fingerprint) as building:
             updated = _update(context, building.folder, former, live, plan)
@@ -100,7 +88,6 @@ class IndexStage(Stage):
             chunks=len(live),
             chunks_fingerprint=context.store.corpus_fingerprint(),
             version=VERSION,
-            detection=DETECTION,
         )
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
         added, removed = updated or (len(live), 0)
@@ -192,46 +179,23 @@ def _plan_index(context: StageContext) -> _IndexPlan:
     return _IndexPlan(language, titles, others)
 
 
-def renew_languages(store: Store, should_stop: Callable[[], bool]) -> None:
-    """Detect the documents' languages again if an earlier version detected them differently.
-
-    The index is not rebuilt.
-    """
-    index = store.artifact(LexicalInfo)
-    if index is None or index.info.detection == DETECTION:
-        return
-    if _store_languages(store, should_stop, redetect=True):
-        store.put_artifact(replace(index, info=replace(index.info, detection=DETECTION)))
-
-
-def _store_languages(
-    store: Store,
-    should_stop: Callable[[], bool],
-    report: Callable[[int], None] = lambda _: None,
-    *,
-    redetect: bool,
-) -> bool:
+def _store_languages(context: StageContext, report: Callable[[int], None]) -> None:
     """Detect the language of every document that has none stored.
 
-    Stemming and search filters use it. `redetect` also detects the stored languages again. Returns
-    False if stopped early. `report` is called with the number of documents done.
+    Stemming and search filters use it. `report` is called with the number of documents done.
     """
     from engine.lexical.languages import language_of
 
-    if redetect:
-        with store.transaction():
-            store.forget_languages()
+    store = context.store
     done = 0
     while block := store.documents_without_language(BLOCK):
-        if should_stop():
-            return False
+        context.check_stop()
         # Before the transaction, for which other writers have to wait.
         languages = [(row_id, language_of(text)) for row_id, text in block]
         with store.transaction():
             store.put_languages(languages)
         done += len(block)
         report(done)
-    return True
 
 
 def _choose_language(context: StageContext) -> str:

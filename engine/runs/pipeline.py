@@ -323,11 +323,9 @@ class Run:
     def _look_at_languages(self) -> None:
         from engine.encoders.choosing.languages import language_finding
         from engine.encoders.kinds.chosen import encoder_source
-        from engine.lexical.stage import renew_languages
 
         # An error about the encoder concerns only later stages.
         with closing(self.project.store()) as store, suppress(EngineError):
-            renew_languages(store, self._stopping)
             finding = language_finding(store, encoder_source(self.project.settings().encoder))
             if finding:
                 text = f"{finding.found}: {finding.follows}."

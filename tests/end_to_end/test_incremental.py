@@ -505,26 +505,17 @@ def test_a_language_that_is_set_is_that_of_all_documents(small: Path) -> None:
     assert paths(small, "Kündigungsfristen") == []
 
 
-def test_languages_that_an_older_version_found_are_determined_again(small: Path) -> None:
+def test_languages_that_are_stored_are_kept(small: Path) -> None:
     (small / "documents" / "brief.txt").write_text(GERMAN)
     summary("ingest", str(small))
     summary("index", str(small))
     project = ProjectFolder.open(small)
     with closing(project.store()) as store:
-        artifact = store.artifact(LexicalInfo)
-        assert artifact is not None
         (brief,) = (document for document in store.documents() if document.path == "brief.txt")
         store.put_languages([(brief.id, "gsw")])
     summary("index", str(small), "--force")
     with closing(project.store()) as store:
-        assert {document.language for document in store.documents()} == {
-            "en",
-            "gsw",
-        }, "what is told is kept"
-        store.put_artifact(replace(artifact, info=replace(artifact.info, detection=0)))
-    summary("index", str(small), "--force")
-    with closing(project.store()) as store:
-        assert {document.language for document in store.documents()} == {"en", "de"}
+        assert {document.language for document in store.documents()} == {"en", "gsw"}
 
 
 def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_it(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.cli.judging.keys import ask_for_key
 from engine.core.text import harmless
 from engine.project.store.artifact_info import AdapterInfo
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from engine.service.pooling import FocusedPooler, PooledHit, Pooler
 
 LETTERS = {"y": "right", "n": "wrong", "s": "skip", "u": "undo", "q": "quit"}
+ANSWERS = {**LETTERS, **{word: word for word in LETTERS.values()}, "yes": "right", "no": "wrong"}
+PROMPT = f"[{'/'.join(LETTERS)}] "
 HELP = "y right · n wrong · s skip · u undo · q quit"
 ORIGINS = {
     "named": "named on the command line",
@@ -193,7 +196,8 @@ class JudgingSession:
         number = 0
         while number < len(pairs):
             subject, place = pairs[number]
-            answer = self._ask(subject, place)
+            self._show(subject, place)
+            answer = ask_for_key(self._console, PROMPT, ANSWERS, HELP) or "end of input"
             if answer in ("quit", "end of input"):
                 return answer
             if answer != "undo":
@@ -226,23 +230,6 @@ class JudgingSession:
             subject.answers.pop(place, None)
         else:
             subject.answers[place] = relevant
-
-    def _ask(self, subject: Subject, place: int) -> str:
-        from engine.cli.judging.keys import read_key
-
-        self._show(subject, place)
-        while True:
-            self._console.print(f"[{'/'.join(LETTERS)}] ", end="", markup=False)
-            letter = read_key()
-            if letter is None:
-                self._console.print()
-                return "end of input"
-            answer = next((word for key, word in LETTERS.items() if letter in (key, word)), "")
-            answer = {"yes": "right", "no": "wrong"}.get(letter, answer)
-            self._console.print(answer, markup=False)
-            if answer:
-                return answer
-            self._say(f"{HELP}.", "yellow")
 
     def _show(self, subject: Subject, place: int) -> None:
         from rich.text import Text

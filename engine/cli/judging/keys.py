@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Answer = TypeVar("Answer")
+
+
+def ask_for_key(
+    console: Console, prompt: str, answers: Mapping[str, Answer], explanation: str
+) -> Answer | None:
+    """Ask until one of the keys of `answers` is typed, and return its answer; None at the end.
+
+    `explanation`: what is said of the keys after any other one.
+    """
+    while True:
+        console.print(prompt, end="", markup=False)
+        key = read_key()
+        if key is None:
+            console.print()
+            return None
+        answer = answers.get(key)
+        console.print(answer or "", markup=False)
+        if answer:
+            return answer
+        console.print(f"{explanation}.", style="yellow", markup=False)
 
 
 def read_key() -> str | None:

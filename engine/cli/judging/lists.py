@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from engine.cli.app import print_json
+from engine.cli.judging.keys import ask_for_key
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
@@ -21,14 +22,13 @@ if TYPE_CHECKING:
         ListMode,
         PreferenceAnswer,
         PreferencesShown,
-        TwoLists,
     )
     from engine.project.folder import ProjectFolder
     from engine.service.judging_queue import ToJudge
     from engine.service.preferring import Comparing
 
-Key = Literal["first", "second", "same", "skip", "undo", "quit", "end of input"]
-KEYS: dict[str, Key] = {
+Answer = Literal["first", "second", "same", "skip", "undo", "quit"]
+ANSWERS: dict[str, Answer] = {
     "1": "first",
     "2": "second",
     "s": "same",
@@ -37,8 +37,6 @@ KEYS: dict[str, Key] = {
     "n": "skip",
     "u": "undo",
     "q": "quit",
-}
-WORDS: dict[str, Key] = {
     "first": "first",
     "second": "second",
     "same": "same",
@@ -180,9 +178,10 @@ class ComparingSession:
         place = 0
         while place < len(self._queries):
             query = self._queries[place]
-            answer = self._ask(place)
-            if answer in ("quit", "end of input"):
-                return answer
+            self._show(query, place)
+            answer = ask_for_key(self._console, PROMPT, ANSWERS, HELP)
+            if answer is None or answer == "quit":
+                return answer or "end of input"
             if answer == "undo":
                 if place == 0:
                     self._say("There is nothing to undo.", "yellow")
@@ -207,31 +206,14 @@ class ComparingSession:
         if answer is not None:
             self._answered[query] = answer
 
-    def _ask(self, place: int) -> Key:
-        from engine.cli.judging.keys import read_key
-        from engine.core.messages.preferences import CompareLists
-
-        lists = self._comparing.compare(
-            self._project, CompareLists(self._queries[place], self._mode)
-        )
-        self._systems[self._queries[place]] = lists.systems
-        self._show(lists, place)
-        while True:
-            self._console.print(PROMPT, end="", markup=False)
-            letter = read_key()
-            if letter is None:
-                self._console.print()
-                return "end of input"
-            answer = KEYS.get(letter) or WORDS.get(letter)
-            self._console.print(answer or "", markup=False)
-            if answer:
-                return answer
-            self._say(f"{HELP}.", "yellow")
-
-    def _show(self, lists: TwoLists, place: int) -> None:
+    def _show(self, query: str, place: int) -> None:
         from rich.table import Table
         from rich.text import Text
 
+        from engine.core.messages.preferences import CompareLists
+
+        lists = self._comparing.compare(self._project, CompareLists(query, self._mode))
+        self._systems[query] = lists.systems
         self._console.print()
         head = Text.assemble(
             f"Query {place + 1} of {len(self._queries)}: ", (harmless(lists.query), "bold")

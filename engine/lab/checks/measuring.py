@@ -33,8 +33,9 @@ from engine.lab.checks.forgetting import (
     measure_general,
 )
 from engine.lab.checks.options import LabOptions
-from engine.lab.checks.robustness import Robustness, RobustnessStudy, drop_unused_substitutes
+from engine.lab.checks.robustness import Robustness, RobustnessStudy
 from engine.lab.checks.sentence_pairs import SentenceFigures, SentencePairs
+from engine.lab.checks.substitutes import drop_unused_substitutes
 from engine.metrics.geometry import nearest_distances
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -179,10 +180,9 @@ class Lab:
 
     def _measure_robustness(self, info: EvaluationInfo) -> Robustness | None:
         """Return the figures of changed queries if they are asked for, with the encoders in use."""
+        drop_unused_substitutes(self._context, robustness=self._options.robustness)
         if not self._options.robustness:
-            drop_unused_substitutes(self._context, robustness=False)
             return None
-        drop_unused_substitutes(self._context, robustness=True)
         share = None if info.fusion.method == "rrf" else info.fusion.weight
         weights = (info.semantic.interpolation_weight, info.hybrid.interpolation_weight)
         rankers = self._rankers

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.core.errors import CancelledError, EngineError
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
 from engine.core.systems import (
@@ -37,13 +37,18 @@ from engine.lab.checks.perturbation import (
     without_masks,
     words_of,
 )
+from engine.lab.checks.substitutes import (
+    Question,
+    ask_for_substitutes,
+    choose_keywords,
+    has_language_model,
+)
 from engine.lab.checks.synonyms import corpus_synonyms
 from engine.lexical.filenames import FilenameMatch
 from engine.metrics.bootstrap import SAMPLES
-from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.heldout import cap_queries
-from engine.queries.substitutes import Question
 
 if TYPE_CHECKING:
     from engine.evaluation.rankers import Among, Rankers
@@ -381,36 +386,6 @@ def _key(index: int, system: str) -> str:
     return f"{index} {system}"
 
 
-def language_model_of(snapshot: ProjectSnapshot) -> str:
-    """Return the language model that suggests synonyms, empty if none can or need be asked."""
-    from engine.queries.substitutes import KEYWORDS, fingerprint_language_model
-
-    try:
-        names = (
-            fingerprint_language_model(snapshot),
-            fingerprint_language_model(snapshot, KEYWORDS),
-        )
-        return " ".join(filter(None, names))
-    except EngineError:
-        return ""
-
-
-def drop_unused_substitutes(snapshot: ProjectSnapshot, *, robustness: bool) -> None:
-    """Delete a language model's substitutes from former measurements if none is asked any more.
-
-    They are words of queries, so they must not outlive their use.
-    """
-    from engine.queries.substitutes import fingerprint_language_model, forget_substitutes
-
-    try:
-        model = robustness and fingerprint_language_model(snapshot)
-    except EngineError:
-        # The configured model may only be missing for now.
-        return
-    if not model:
-        forget_substitutes(snapshot.project.path)
-
-
 class RobustnessStudy:
     """Robustness of the systems with the encoders in use.
 
@@ -459,9 +434,9 @@ class RobustnessStudy:
         terms = content_terms(context.need(LexicalInfo).info.language)
         ask = None
         choose = None
-        if language_model_of(context):
-            ask = self._ask
-            choose = self._choose_keywords
+        if has_language_model(context):
+            ask = partial(ask_for_substitutes, context)
+            choose = partial(choose_keywords, context)
         for queries in sets:
             trial = make_trial(queries, self._rankers.chunks, terms, seed, ask, choose)
             if trial is not None:
@@ -491,39 +466,3 @@ class RobustnessStudy:
                     queries.scores[name] = scores
                     queries.cross_scores[name] = cross_scores
             self._context.check_stop()
-
-    def _choose_keywords(self, questions: Sequence[Question]) -> list[frozenset[str]]:
-        """Return a language model's choice of keywords; warn if it cannot be asked."""
-        from engine.queries.substitutes import keywords
-
-        def progress(done: int) -> None:
-            self._context.progress(done, len(questions), "queries whose keywords are looked for")
-
-        try:
-            return keywords(self._context, questions, progress)
-        except CancelledError:
-            raise
-        except EngineError as error:
-            self._context.warn(
-                "All words that a query shares with its answer count as keywords, without the"
-                f" language model: {error.what} {error.why}"
-            )
-            return [frozenset() for _ in questions]
-
-    def _ask(self, words: Words) -> tuple[list[dict[str, str]], str]:
-        """Return a language model's substitutes; if it fails, warn and return none."""
-        from engine.queries.substitutes import substitutes
-
-        def progress(done: int) -> None:
-            self._context.progress(done, len(words), "queries whose words are replaced")
-
-        try:
-            return substitutes(self._context, words, progress)
-        except CancelledError:
-            raise
-        except EngineError as error:
-            self._context.warn(
-                "Words are replaced without the language model, by words that your documents use"
-                f" alike: {error.what} {error.why}"
-            )
-            return [], ""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from engine.core.errors import CancelledError, EngineError
 from engine.evaluation.query_sets import build_query_sets
 from engine.lab.checks.perturbation import MASK, content_terms
-from engine.lab.checks.robustness import KeywordChooser, Trial, Words, make_trial
+from engine.lab.checks.robustness import Trial, make_trial
+from engine.lab.checks.substitutes import (
+    ask_for_substitutes,
+    choose_keywords,
+    has_language_model,
+)
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.store import Store
-from engine.queries.substitutes import Question, fingerprint_language_model, keywords, substitutes
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
 SHOWN = 3
@@ -102,11 +105,11 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
             judgments=[judged.judgments[row] for row in places],
             matches=[judged.matches[row] for row in places],
         )
-        choose: KeywordChooser | None = None
-        if _writes(context):
-            choose = partial(_choose_keywords, context)
-        ask = partial(_find_substitutes, context)
-        with_model = make_trial(few, chunks, terms, seed, ask, choose)
+        with_model = None
+        if has_language_model(context):
+            ask = partial(ask_for_substitutes, context)
+            choose = partial(choose_keywords, context)
+            with_model = make_trial(few, chunks, terms, seed, ask, choose)
     by_model = {}
     if with_model is not None and with_model.synonyms.model:
         by_model = {row["original"]: row for row in _texts(with_model)}
@@ -128,36 +131,6 @@ def _texts(trial: Trial) -> list[dict[str, str]]:
             for number, row in enumerate(rows):
                 row[CHANGED[condition.kind]] = texts[start + number]
     return rows
-
-
-def _writes(context: StageContext) -> bool:
-    """Return whether the project has a language model, though it may be unavailable."""
-    try:
-        return bool(fingerprint_language_model(context))
-    except EngineError:
-        return False
-
-
-def _find_substitutes(context: StageContext, words: Words) -> tuple[list[dict[str, str]], str]:
-    """Return the words of the project's language model, and its name; nothing if it has none."""
-    if not _writes(context):
-        return [], ""
-    try:
-        return substitutes(context, words, lambda _: None)
-    except CancelledError:
-        raise
-    except EngineError:
-        return [], ""
-
-
-def _choose_keywords(context: StageContext, questions: Sequence[Question]) -> list[frozenset[str]]:
-    """Return the keywords that the project's language model names; none if it cannot be asked."""
-    try:
-        return keywords(context, questions, lambda _: None)
-    except CancelledError:
-        raise
-    except EngineError:
-        return [frozenset() for _ in questions]
 
 
 FACTS: dict[str, Callable[[ProjectFolder], Labelled]] = {

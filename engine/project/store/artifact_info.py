@@ -91,7 +91,6 @@ class LexicalInfo(ArtifactInfo):
     """The BM25 index.
 
     `language`: its main language. `languages`: the others that documents are stemmed in.
-    `detection`: version of the language detection.
     """
 
     kind = "lexical"
@@ -102,7 +101,6 @@ class LexicalInfo(ArtifactInfo):
     chunks: int = 0
     chunks_fingerprint: str = ""
     version: int = 0
-    detection: int = 0
 
 
 @dataclass(frozen=True)

@@ -96,11 +96,6 @@ class DocumentTables(ArtifactTables):
                 [(code, row_id) for row_id, code in languages],
             )
 
-    def forget_languages(self) -> None:
-        """Clear the language of every document, after a change of the detection."""
-        with guarded(self.path):
-            self._db.execute("UPDATE documents SET language = ''")
-
     def languages_but(self, main: str) -> list[tuple[int, str, int]]:
         """Return (id, language, characters) of live documents in a known language but `main`."""
         sql = """SELECT id, language, characters FROM documents INDEXED BY documents_overview JOIN contents ON document_id = id

@@ -53,7 +53,7 @@ def texts_of(word: str, entries: int = ENTRIES) -> list[str]:
 def write_meanwhile(project: Path) -> None:
     """Write into the database beside the ingest; fail if a transaction is open."""
     with closing(Store.open(project / "project.db", busy_seconds=0)) as store, store.transaction():
-        store.forget_languages()
+        store.put_languages([(1, "")])
 
 
 def test_no_transaction_is_open_while_files_are_read_and_cut(

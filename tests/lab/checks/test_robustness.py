@@ -22,12 +22,11 @@ from engine.lab.checks.perturbation import CONDITIONS
 from engine.lab.checks.robustness import (
     RobustnessStudy,
     Trial,
-    drop_unused_substitutes,
     make_trial,
     measure_trial,
 )
+from engine.lab.checks.substitutes import Question, drop_unused_substitutes
 from engine.lexical.filenames import FilenameMatch
-from engine.queries.substitutes import Question
 from engine.settings.schema import Settings
 
 WORDS = [

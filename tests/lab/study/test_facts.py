@@ -70,13 +70,15 @@ def test_queries_and_what_the_conditions_make_of_them(
     assert not any("substituted" in row for row in table.values()), (
         "no language model writes the project's queries"
     )
-    monkeypatch.setattr("engine.lab.study.facts.fingerprint_language_model", lambda _: "a model")
     monkeypatch.setattr(
-        "engine.lab.study.facts.substitutes",
+        "engine.lab.checks.substitutes.fingerprint_language_model", lambda _: "a model"
+    )
+    monkeypatch.setattr(
+        "engine.lab.checks.substitutes.substitutes",
         lambda _, words, __: ([{"pump": "lifter"} for _ in words], "a model"),
     )
     monkeypatch.setattr(
-        "engine.lab.study.facts.keywords",
+        "engine.lab.checks.substitutes.keywords",
         lambda _, questions, __: [frozenset(q.words[:1]) for q in questions],
     )
     others = [row["substituted"] for row in FACTS["perturbed"](project) for row in [row[1]]]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import write_text
-from engine.core.errors import CancelledError
+from engine.core.errors import CancelledError, EngineError
 from engine.core.platforms.files import delete_file
 from engine.llm.chat import ChatModel
 from engine.llm.prompts import load_prompt
@@ -151,6 +151,69 @@ def _ask_about(
         _write(path, kept)
     _forget(context.project.path, task, but=path)
     return answers
+
+
+def has_language_model(snapshot: ProjectSnapshot) -> bool:
+    """Return whether a language model writes the project's queries, though it may be unavailable.
+
+    False if the model in the settings does not exist.
+    """
+    try:
+        return bool(fingerprint_language_model(snapshot))
+    except EngineError:
+        return False
+
+
+def choose_keywords(context: StageContext, questions: Sequence[Question]) -> list[frozenset[str]]:
+    """Return a language model's choice of keywords; if it cannot be asked, warn and return none."""
+
+    def progress(done: int) -> None:
+        context.progress(done, len(questions), "queries whose keywords are looked for")
+
+    try:
+        return keywords(context, questions, progress)
+    except CancelledError:
+        raise
+    except EngineError as error:
+        context.warn(
+            "All words that a query shares with its answer count as keywords, without the"
+            f" language model: {error.what} {error.why}"
+        )
+        return [frozenset() for _ in questions]
+
+
+def ask_for_substitutes(
+    context: StageContext, queries: Sequence[tuple[str, Sequence[str]]]
+) -> tuple[list[Found], str]:
+    """Return a language model's substitutes; if it fails, warn and return none."""
+
+    def progress(done: int) -> None:
+        context.progress(done, len(queries), "queries whose words are replaced")
+
+    try:
+        return substitutes(context, queries, progress)
+    except CancelledError:
+        raise
+    except EngineError as error:
+        context.warn(
+            "Words are replaced without the language model, by words that your documents use"
+            f" alike: {error.what} {error.why}"
+        )
+        return [], ""
+
+
+def drop_unused_substitutes(snapshot: ProjectSnapshot, *, robustness: bool) -> None:
+    """Delete a language model's substitutes from former measurements if none is asked any more.
+
+    They are words of queries, so they must not outlive their use.
+    """
+    try:
+        model = robustness and fingerprint_language_model(snapshot)
+    except EngineError:
+        # The configured model may only be missing for now.
+        return
+    if not model:
+        forget_substitutes(snapshot.project.path)
 
 
 def forget_substitutes(project: Path) -> None:

@@ -13,7 +13,7 @@ from fixtures.fake_endpoint import Raw, completion, serving, user
 from fixtures.project_files import mode
 
 from engine.core.errors import CancelledError, EngineError
-from engine.queries.substitutes import (
+from engine.lab.checks.substitutes import (
     KEYWORDS,
     Question,
     fingerprint_language_model,
