@@ -83,7 +83,7 @@ _CYRILLIC_LOOKALIKES = str.maketrans("авекмнорстухіѕј", "abekmhop
 _LATIN_LOOKALIKES = str.maketrans("abekmhopctyx", "авекмнорстух")
 _IS_CYRILLIC = re.compile("[\u0400-\u04ff]")
 # \u00b5m, which many type as um
-_MICRO = re.compile(r"(?<![^\W\d_])\u03bc(?=[a-z]{1,2}$)")
+_MICRO = re.compile(r"(?:^|(?<=\d))\u03bc(?=[a-z]{1,2}$)")
 _IS_DEVANAGARI = re.compile("[\u0900-\u097f]")
 _IS_LATIN = re.compile("[a-z]")
 

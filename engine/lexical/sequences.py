@@ -118,7 +118,7 @@ def find_other_spelling(code: str) -> str:
 
 def find_measure(compound: str) -> list[str]:
     """Return the code of a measure that is written as one word: `45nm`."""
-    measure = units.split_measure(compound)
+    measure = units.split_measure(normalise(compound))
     if not measure or measure[1] in _HALVES:
         return []
     return [f"{_MARK}{'-'.join(map(fold, measure))}"]

@@ -22,6 +22,7 @@ from engine.lexical.index import LexicalIndex
         ("World War II", ["=war-2"]),
         ("in 2031", []),  # a stop word
         ("45 Nm, 45nm or 45 N\u00b7m", ["=45-nm", "=45-nm", "=45-nm"]),
+        ("5 \u00b5m, 5\u00b5m, 5um", ["=5-um", "=5-um", "=5-um"]),
         ("12 rooms", []),
         ("March 2031", ["=2031-03"]),
         ("Maerz 2031, m\u00e4rz 2031", ["=2031-03", "=2031-03"]),
