@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
 from engine.export.serving import create_target_folder, fields_of, read_blocks, search_facts
 from engine.export.source import Source
+from engine.lexical.analysis import is_whole
 from engine.lexical.bm25 import K1, B
 
 BULK_BYTES = 50_000_000
@@ -50,7 +52,9 @@ def write_opensearch(source: Source, folder: Path) -> None:
     file = None
     for block in read_blocks(source):
         for position, (chunk, document, terms) in enumerate(block.chunks):
-            row = {**fields_of(chunk, document), "codes": [*terms.codes], "words": terms.words}
+            # Codes that words make are those of joined words and of sequences.
+            codes = [*terms.codes, *filterfalse(is_whole, terms.impacts)]
+            row = {**fields_of(chunk, document), "codes": codes, "words": terms.words}
             row["vector"] = block.vectors[position].tolist()
             if block.semantic_vectors is not None:
                 row["semantic_vector"] = block.semantic_vectors[position].tolist()
