@@ -421,8 +421,7 @@ class Run:
 
     def _wait_for_child(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
         """Pass on events until the child ends; return (told to stop, its answer)."""
-        # On a full disk the stage goes on without the note, which steering and the status read.
-        with suppress(OSError):
+        with disk_errors(f"The stage {stage} could not be noted in {self.folder}."):
             write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
         output = ChildOutput(child)
         asked = False

@@ -107,7 +107,7 @@ def test_no_child_outlives_a_listener_that_fails(
     assert not project.is_running()
 
 
-def test_a_full_disk_loses_the_note_of_a_stage_but_not_the_run(
+def test_no_child_outlives_a_disk_that_is_full(
     project: ProjectFolder, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_document(project)
@@ -119,10 +119,10 @@ def test_a_full_disk_loses_the_note_of_a_stage_but_not_the_run(
         real(path, text)
 
     monkeypatch.setattr(pipeline, "write_text", write)
-    with pytest.raises(CancelledError):
-        pipeline.run(project, stages=["ingest"], should_stop=lambda: bool(started))
+    with pytest.raises(ResourceError) as caught:
+        pipeline.run(project, stages=["ingest"])
+    assert caught.value.code == "disk-full"
     assert [child.poll() is None for child in started] == [False]
-    assert run_state(project) == "cancelled"
 
 
 def test_a_child_that_does_not_stop_is_ended() -> None:
