@@ -186,7 +186,7 @@ class Analyzer:
         before, after = sequences.find_neighbours(compounds, place)
         if before and self._is_in_sequences(before):
             yield from sequences.find_sequences(before, number)
-        if after and not sequences.find_places([after]):
+        if after and not sequences.may_be_number(after):
             yield from sequences.find_sequences(number, after)
         yield from _find_sequences_within(number)
         for code in self._analyse_compound(number)[1]:

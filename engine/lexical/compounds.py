@@ -38,7 +38,7 @@ def find_compounds(index: LexicalIndex, word: str) -> list[Compound]:
     The most frequent come first, after those that are sure. There are none for a word that is short
     or has a short stem.
     """
-    if not is_looked_up(index, word):
+    if not _is_looked_up(index, word):
         return []
     compounds: dict[str, tuple[str, int]] = {}
     for language in sorted(LANGUAGES.intersection(index.languages)):
@@ -82,7 +82,7 @@ def split_compound(index: LexicalIndex, word: str) -> tuple[str, ...]:
     The second part is as long as possible, since it says what the compound is. Neither is a stop
     word.
     """
-    if not is_looked_up(index, word):
+    if not _is_looked_up(index, word):
         return ()
     for cut in range(_MIN_PART, len(word) - _MIN_PART + 1):
         # Stems lack the letter that may join the parts, as in Vertrags-laufzeit.
@@ -111,7 +111,7 @@ def has_compounds(index: LexicalIndex, word: str) -> bool:
     )
 
 
-def is_looked_up(index: LexicalIndex, word: str) -> bool:
+def _is_looked_up(index: LexicalIndex, word: str) -> bool:
     """Tell whether compounds are looked for: for a word of some length that no chunk contains."""
     if len(fold(normalise(word))) < _MIN_LENGTH or not word.isalpha():
         return False

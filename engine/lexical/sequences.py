@@ -52,11 +52,12 @@ def find_places(compounds: Sequence[str]) -> list[int]:
     return [
         place
         for place, compound in enumerate(compounds)
-        if compound[0] in _STARTS and _may_be_number(compound)
+        if compound[0] in _STARTS and may_be_number(compound)
     ]
 
 
-def _may_be_number(compound: str) -> bool:
+def may_be_number(compound: str) -> bool:
+    """Tell whether a lower-case compound may be a number, a version or a Roman number."""
     if compound[0] in _DIGITS or compound in _ROMAN_NUMBERS:
         return True
     return compound[0] == "v" and compound[1:2].isdigit()
