@@ -18,8 +18,8 @@ from datetime import date
 from functools import lru_cache
 
 from engine.core.calendar_names import CALENDAR_NAMES
-from engine.lexical import account_numbers, telephones, units
 from engine.lexical.characters import BLANK, compound_pattern, fold, normalise, spell_out
+from engine.lexical.numbers import account_numbers, telephones, units
 
 _SPACE = rf"[{BLANK}]{{1,2}}"
 # Where a line may end within a day: 17. Mai / 2031.

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from engine.lexical import units
 from engine.lexical.characters import fold, normalise
 from engine.lexical.figures import MONTHS
+from engine.lexical.numbers import units
 
 Span = tuple[int, int]
 # No code of anything else begins with it.

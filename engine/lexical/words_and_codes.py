@@ -13,9 +13,10 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from engine.lexical import characters, units
+from engine.lexical import characters
 from engine.lexical.characters import BLANK, IS_HAN, IS_UNSPACED, PIECE
 from engine.lexical.figures import find_parts, read_figure
+from engine.lexical.numbers import units
 
 MAX_WORD_LENGTH = 100
 _MAX_PARTS = 12

@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 
 from engine.core.characters import clean
 from engine.corpus.formats.plain import find_codec, guess_encoding, is_mostly_utf8
-from engine.corpus.formats.unnamed_encodings import decode_plausibly, is_plausible
+from engine.corpus.formats.plain.unnamed_encodings import decode_plausibly, is_plausible
 
 _WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL)
 """An encoded word; the last word of a field may lack its own end."""

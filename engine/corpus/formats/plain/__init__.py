@@ -15,8 +15,8 @@ from pathlib import Path
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.subtitles import are_subtitles, show_subtitles
-from engine.corpus.formats.unnamed_encodings import find_plausible_codec, is_plausible
+from engine.corpus.formats.plain.subtitles import are_subtitles, show_subtitles
+from engine.corpus.formats.plain.unnamed_encodings import find_plausible_codec, is_plausible
 from engine.corpus.text.metadata import title_from_name
 
 _MARKS = (

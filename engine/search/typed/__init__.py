@@ -22,7 +22,7 @@ from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
-from engine.search.wording import add_wording, find_missing_codes, split_word
+from engine.search.typed.wording import add_wording, find_missing_codes, split_word
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Numbers in a text: of accounts and telephones, and with units."""
