@@ -62,7 +62,7 @@ def main(folder: Path, word: str, count: int = 60) -> None:
     for path in chosen(folder, count):
         shutil.copy(path, documents)
     os.chdir(documents)
-    first = Terminal(home, (120, 40))
+    first = Terminal(home, (120, 40), all_cores=True)
     began = time.monotonic()
 
     def at(what: str, *texts: str) -> None:
