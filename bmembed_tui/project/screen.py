@@ -172,7 +172,7 @@ class ProjectScreen(StepHost):
                 self.app.call_later(self.app.simulate_key, key.key)
 
     def action_go(self, step: str) -> None:
-        self._following = False
+        self._is_following = False
         if self.pane is not None and self.pane.step == step:
             self.pane.enter()
         self.go(step)
@@ -324,7 +324,7 @@ class ProjectScreen(StepHost):
         try:
             status = await self.client.ask(ReadStatus())
         except EngineError as error:
-            self._known = True
+            self._is_status_known = True
             self.is_settling = False
             if self.is_alive:
                 self._show_problem(error)
@@ -340,7 +340,7 @@ class ProjectScreen(StepHost):
         self.is_settling = self.is_settling and self._is_status_stale
         self._show_problem(status.problem)
         self._follow_newest()
-        self._known = True
+        self._is_status_known = True
         self._enter_first()
         self.draw_status()
         for pane in self._panes():
@@ -371,7 +371,7 @@ class ProjectScreen(StepHost):
         if self._steps.current is not None:
             return
         if self.status.running and self._first_step is None:
-            self._following = True
+            self._is_following = True
         self.go(self._first_step or self._find_likely_step())
         if self._then is not None:
             self._then(self)
