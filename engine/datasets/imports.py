@@ -160,12 +160,18 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
 
 
 def _read_judged_row(row: dict[str, Any]) -> JudgedQuery:
-    grades = tuple((document, grade) for document, grade in row["grades"])
+    """Return the judged query of a row that `_build_judged_row` made, with tuples for its lists."""
     also = []
     for answer in row.get("also", ()):
         also.append(FurtherAnswer(answer["path"], tuple(answer["evidence"])))
-    evidence = tuple(row["evidence"])
-    return JudgedQuery(row["key"], row["text"], evidence, grades, row["path"], also=tuple(also))
+    return JudgedQuery(
+        key=row["key"],
+        text=row["text"],
+        evidence=tuple(row["evidence"]),
+        grades=tuple((document, grade) for document, grade in row["grades"]),
+        path=row["path"],
+        also=tuple(also),
+    )
 
 
 def restore_marked(project: ProjectFolder, store: Store) -> None:
@@ -182,6 +188,7 @@ def restore_marked(project: ProjectFolder, store: Store) -> None:
         in_database = {}
         for query in store.judged():
             if query.key.startswith(MARKED):
+                # Queries of the file have no id yet.
                 in_database[query.key] = replace(query, id=0)
         changed = [query for key, query in in_file.items() if in_database.get(key) != query]
         if changed:
@@ -204,8 +211,8 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
             if query.key in known:
                 continue
             # Of a query that was imported twice, the one with more answers counts.
-            other = missing.get(query.key)
-            if other is None or len(query.also) >= len(other.also):
+            former = missing.get(query.key)
+            if former is None or len(query.also) >= len(former.also):
                 missing[query.key] = query
     if missing:
         store.put_judged(missing.values())
@@ -233,8 +240,8 @@ def import_neighbouring_judgments(context: StageContext, corpora: Iterable[Path]
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """Return all imported training queries, each once, in order of import file and line.
 
-    Files from before kinds were kept repeat queries without one: then the kind counts. A query that
-    was also imported for validation is not trained on.
+    Queries of the same text and evidence are one. It has the first kind that any of them names, and
+    is not trained on if one of them was imported for validation.
     """
     queries: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
@@ -254,10 +261,12 @@ def has_validation_queries(project: ProjectFolder) -> bool:
 
 
 def graded_texts(project: ProjectFolder) -> frozenset[str]:
-    """Return the texts of the imported queries that have a grade, as training queries have them."""
-    return frozenset(
-        " ".join(query.text.split()) for query in imported_queries(project) if query.grade
-    )
+    """Return the texts of the imported queries that have a grade.
+
+    White space is folded, as in the texts of training queries.
+    """
+    graded = [query for query in imported_queries(project) if query.grade]
+    return frozenset(" ".join(query.text.split()) for query in graded)
 
 
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
