@@ -61,7 +61,7 @@ def import_judgments(
             "Give each query evidence or a document id.",
             code="dataset-without-judgments",
         )
-    keep_rows(project, "judgments-*.jsonl", map(_build_judged_row, judged))
+    write_rows(project, "judgments-*.jsonl", map(_build_judged_row, judged))
     with closing(project.store()) as store:
         store.put_judged(judged)
     return len(judged)
@@ -84,7 +84,7 @@ def import_queries(project: ProjectFolder, path: Path, *, validation: bool = Fal
             code="dataset-empty",
         )
     name = f"{VALIDATION}*.jsonl" if validation else "queries-*.jsonl"
-    keep_rows(project, name, map(_build_query_row, queries))
+    write_rows(project, name, map(_build_query_row, queries))
     return len(queries)
 
 
@@ -120,17 +120,17 @@ def _build_query_row(query: ImportedQuery) -> dict[str, Any]:
     return row
 
 
-def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
+def read_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
     """Read the rows of a JSONL file of the imports folder; none if there is no such file.
 
     `read` turns a JSON object into a row. `holds`: what the file contains, for the error message.
     Raises DatasetError if the file is damaged.
     """
-    return kept_lines(path, lambda line: read(json.loads(line)), holds, code=code)
+    return read_lines(path, lambda line: read(json.loads(line)), holds, code=code)
 
 
-def kept_lines(path: Path, read: Callable[[str], Row], holds: str, *, code: str) -> list[Row]:
-    """Read the rows as `kept_rows` does. `read` turns a line of JSON into a row."""
+def read_lines(path: Path, read: Callable[[str], Row], holds: str, *, code: str) -> list[Row]:
+    """Read as `read_rows`, but let `read` turn each line of JSON, not yet parsed, into a row."""
     rows = []
     number = 0
     try:
@@ -155,7 +155,7 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
 
     Raises DatasetError if the file is damaged.
     """
-    rows = kept_rows(path, _read_judged_row, "judged questions", code="dataset-unreadable")
+    rows = read_rows(path, _read_judged_row, "judged questions", code="dataset-unreadable")
     return [query for query in rows if query.evidence or query.grades or query.path]
 
 
@@ -282,16 +282,16 @@ def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
     return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
 
 
-def keep_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a file of the imports folder, one line of JSON per row.
 
     `*` in its name stands for the hash of its content.
     """
-    keep_lines(project, name, (json.dumps(row, ensure_ascii=False) for row in rows))
+    write_lines(project, name, (json.dumps(row, ensure_ascii=False) for row in rows))
 
 
-def keep_lines(project: ProjectFolder, name: str, lines: Iterable[str]) -> None:
-    """Write a file as `keep_rows` does, from lines of JSON."""
+def write_lines(project: ProjectFolder, name: str, lines: Iterable[str]) -> None:
+    """Write a file as `write_rows` does, from lines of JSON."""
     text = "".join(line + "\n" for line in lines)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
