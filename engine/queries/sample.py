@@ -33,7 +33,7 @@ from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, Budget, Course, Pace
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
-from engine.queries.rules.extractive import Writer, rounds
+from engine.queries.rules.extractive import ExtractiveWriter, rounds
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.vocabulary import language_of
 from engine.queries.stage import bm25_ranks, quality_filter
@@ -165,13 +165,15 @@ class _Sampler:
             sampled.append(Sampled(chunk, [*queries, *imported[chunk.id]], seconds))
         return sampled
 
-    def _prepare_writer(self) -> Writer:
+    def _prepare_writer(self) -> ExtractiveWriter:
         """Return the built-in generator, and note how long its preparation took."""
         start = time.monotonic()
         table = TermStatistics.from_chunks(self._chunks, check=self._check)
         seed = self._snapshot.settings.training.seed
         language = language_of(corpus_language(self._snapshot))
-        writer = Writer(table, language, self._settings.kinds, self._settings.per_chunk, seed)
+        writer = ExtractiveWriter(
+            table, language, self._settings.kinds, self._settings.per_chunk, seed
+        )
         self._loading_seconds = time.monotonic() - start
         return writer
 
