@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.endpoint.address import Address
     from engine.llm.chat import ChatModel
     from engine.queries.llm.nodes import NodesWriter
-    from engine.queries.llm.prompted import Prompted
+    from engine.queries.llm.prompted import PromptedWriter
 
 
 def corpus_language(snapshot: ProjectSnapshot) -> str:
@@ -35,17 +35,17 @@ def corpus_language(snapshot: ProjectSnapshot) -> str:
 
 def open_model(
     snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]
-) -> Prompted:
+) -> PromptedWriter:
     """Open the language model of the backend `gguf` or `endpoint` to write queries.
 
     Raises SettingsError or ModelError if something that it needs is missing, CancelledError.
     """
-    from engine.queries.llm.prompted import Prompted
+    from engine.queries.llm.prompted import PromptedWriter
 
     settings = snapshot.settings.queries
     model = open_chat(snapshot, reporter, should_stop)
     try:
-        return Prompted(
+        return PromptedWriter(
             model,
             settings.prompt,
             settings.per_chunk,
@@ -59,7 +59,7 @@ def open_model(
         raise
 
 
-def open_writer(context: StageContext) -> Prompted | NodesWriter:
+def open_writer(context: StageContext) -> PromptedWriter | NodesWriter:
     """Open the language model here, or a file's model on the nodes of a cluster.
 
     Raises what `open_model` and `Nodes` raise.

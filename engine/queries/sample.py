@@ -30,7 +30,7 @@ from engine.queries.choosing import (
 )
 from engine.queries.imported import attach_imported
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.cost import HOUR, Budget, Course, Pace
+from engine.queries.llm.cost import HOUR, Budget, Pace, RunProgress
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
 from engine.queries.rules.extractive import ExtractiveWriter, rounds
@@ -235,21 +235,21 @@ class _Sampler:
         if self._backend == "imported":
             return SampleEstimate(chunks, 0.0, "imported queries are there already", checked)
         hours = self._settings.max_hours if self._backend in MODELS else 0.0
-        course = Course(Budget(self._settings.max_queries, hours * HOUR))
+        progress = RunProgress(Budget(self._settings.max_queries, hours * HOUR))
         for item in sampled:
             if item.answer.is_final:
-                course.take(Pace(1, item.seconds, len(item.queries)), own=True)
-        pace = course.pace
-        chunks = pace.chunks_within(course.budget, chunks)
+                progress.add(Pace(1, item.seconds, len(item.queries)), own=True)
+        pace = progress.pace
+        chunks = pace.chunks_within(progress.budget, chunks)
         limits = f"{self._settings.max_queries} queries (queries.max_queries)"
         if hours:
             limits += f", {hours:g} hours (queries.max_hours)"
-        first = " after the first" if course.own.chunks else ""
+        first = " after the first" if progress.current.chunks else ""
         basis = (
             f"{pace.summary()}{first}; {self._loading_seconds:.1f} s to load; at most {limits};"
             " the filters take additional time"
         )
-        seconds = round(self._loading_seconds + pace.each * chunks, 1)
+        seconds = round(self._loading_seconds + pace.seconds_per_chunk * chunks, 1)
         return SampleEstimate(chunks, seconds, basis, checked)
 
 

@@ -277,7 +277,7 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
 
     def report(check: Check, filtered: Filtered) -> None:
-        _report_share(context, check.name, filtered, check.asks)
+        _report_share(context, check.name, filtered, check.requirement)
 
     sound = quality_filter(
         context, candidates, chunks, index.language, index, report, context.check_stop

@@ -15,9 +15,9 @@ from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.chunks import IN_MEMORY, sample_indices
 from engine.queries.filters.consistency import format_share
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
-from engine.queries.llm.coverage import covering_order, distinct, word_vectors
-from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
+from engine.queries.llm.cost import HOUR, MEASURED, Budget, Pace, RunProgress
+from engine.queries.llm.coverage import covering_order, distinct_positions, word_vectors
+from engine.queries.llm.ledger import Ledger, answer_files, delete_other_answers, passage_key
 from engine.queries.opening import corpus_language, open_writer
 from engine.queries.recipe import current_defaults, writer_recipe
 from engine.queries.rejection import Reason, Rejected, by_reason, no_usable_queries
@@ -25,7 +25,7 @@ from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
     from engine.queries.llm.nodes import NodesWriter
-    from engine.queries.llm.prompted import Prompted
+    from engine.queries.llm.prompted import PromptedWriter
 
 REPORT_SECONDS = 0.5
 MAX_REPORTED_PROBLEMS = 20
@@ -69,7 +69,7 @@ def forget_gone(snapshot: ProjectSnapshot) -> None:
     titles = snapshot.store.titles()
     chunks = snapshot.store.each_chunk()
     keys = {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in chunks}
-    forget_others(snapshot.project, keys)
+    delete_other_answers(snapshot.project, keys)
 
 
 @dataclass
@@ -90,7 +90,7 @@ class _GenerationRun:
     unanswered: int = 0
     seconds: float = 0.0
     _problems: set[str] = field(default_factory=set)
-    _backend: Prompted | NodesWriter | None = None
+    _backend: PromptedWriter | NodesWriter | None = None
     _order: Sequence[int] = ()
     _reported_at: float = 0.0
     _fruitless: int = 0
@@ -98,11 +98,11 @@ class _GenerationRun:
 
     def __post_init__(self) -> None:
         settings = self.context.settings.queries
-        self._course = Course(Budget(settings.max_queries, settings.max_hours * HOUR))
+        self._progress = RunProgress(Budget(settings.max_queries, settings.max_hours * HOUR))
 
     def run(self) -> Written:
         """Ask until the budget is spent. Raises what `write_queries` raises."""
-        budget = self._course.budget
+        budget = self._progress.budget
         self._order = self._choose_order(budget)
         answers = self._read_answers_in_order(self._order)
         try:
@@ -111,13 +111,13 @@ class _GenerationRun:
                 self._use(position, answer)
                 if self.answered in (10, 100, 1000, 10_000):
                     self._report_share()
-                if budget.spent(len(self.queries), self.seconds):
+                if budget.is_spent(len(self.queries), self.seconds):
                     break
         finally:
             answers.close()
             if self._backend is not None:
                 self._backend.close()
-        chunks_done = self._course.done.chunks
+        chunks_done = self._progress.done.chunks
         self.context.progress(chunks_done, chunks_done, "chunks")
         self._report_share()
         within = sorted(self.queries[: budget.queries], key=itemgetter(0))
@@ -136,7 +136,7 @@ class _GenerationRun:
         seed = self.context.settings.training.seed
         check = self.context.check_stop
         per_chunk = self.context.settings.queries.per_chunk
-        most = len(distinct(self.chunks)) * per_chunk
+        most = len(distinct_positions(self.chunks)) * per_chunk
         if not budget.seconds and most <= budget.queries:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer
@@ -194,7 +194,7 @@ class _GenerationRun:
         self._report_progress()
         for position, answer in self._backend.answers(self._open_passages(order)):
             key = self._key(position)
-            if answer.refused and self.ledger.refused(key):
+            if answer.refused and self.ledger.was_refused(key):
                 answer = replace(answer, lasting=True)
             answer = self.ledger.add(key, answer)
             if answer.problem:
@@ -232,21 +232,25 @@ class _GenerationRun:
         `own`: it was written in this run, and its time is that of an answer, not of a failed
         request. Raises StageError if too many chunks gave no usable question.
         """
-        course = self._course
+        progress = self._progress
         self._reasons.update(answer.counts)
         if answer.problem:
             self._reasons[Reason.NO_ANSWER] += 1
-        course.take(Pace(1, answer.seconds, len(answer.items)), own)
-        if own and course.answered == MEASURED:
+        progress.add(Pace(1, answer.seconds, len(answer.items)), own)
+        if own and progress.answered == MEASURED:
             self._report_cost()
-        if not course.done.queries:
+        if not progress.done.queries:
             # Answers of earlier runs count, too, unless this run was forced.
             if answer.is_final and (own or not self.context.forced):
                 self._fruitless += 1
-            left = len(self._order) - course.done.chunks
+            left = len(self._order) - progress.done.chunks
             if self._fruitless >= GIVE_UP and left > 0:
                 raise no_usable_queries(
-                    course.done.chunks, left, GIVE_UP, self._reasons, self.context.project.argument
+                    progress.done.chunks,
+                    left,
+                    GIVE_UP,
+                    self._reasons,
+                    self.context.project.argument,
                 )
         if time.monotonic() - self._reported_at >= REPORT_SECONDS:
             self._report_progress()
@@ -254,15 +258,15 @@ class _GenerationRun:
     def _report_progress(self) -> None:
         """Report the progress; the total is an estimate from the questions per chunk so far."""
         self._reported_at = time.monotonic()
-        total = self._course.reach(len(self._order))
-        self.context.progress(self._course.done.chunks, total, "chunks")
+        total = self._progress.reachable_chunks(len(self._order))
+        self.context.progress(self._progress.done.chunks, total, "chunks")
 
     def _report_cost(self) -> None:
         """Report how long the rest will take, by the pace so far."""
-        budget = self._course.budget
-        pace = self._course.pace
+        budget = self._progress.budget
+        pace = self._progress.pace
         total = len(self._order)
-        reached = self._course.reach(total)
+        reached = self._progress.reachable_chunks(total)
         left = len(list(self._open_passages(self._order[:reached])))
         if not left:
             return
@@ -276,7 +280,7 @@ class _GenerationRun:
         else:
             whole = f"{reached} of {total} are within the budget"
         chunks = format_count(left, "more chunk")
-        remaining = duration(pace.each * left)
+        remaining = duration(pace.seconds_per_chunk * left)
         cost = f"about {remaining} for {chunks} ({whole})"
         self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 

@@ -45,29 +45,29 @@ def max_depth(queries: Sequence[Query], top: int) -> int:
 
 def consistency_filter(
     queries: Sequence[Query],
-    rank_of: Sequence[Callable[[Sequence[Query]], NDArray[np.integer]]],
+    rankers: Sequence[Callable[[Sequence[Query]], NDArray[np.integer]]],
     top: int = 20,
 ) -> Filtered:
     """Keep a query if any retriever ranks its chunk within the first `top` (METHODS.md §5).
 
-    For everyday queries, within the first `EVERYDAY_TOP`. Each function in `rank_of` returns the
+    For everyday queries, within the first `EVERYDAY_TOP`. Each function in `rankers` returns the
     1-based ranks (n,) of the queries' chunks, 0 if not found. Later retrievers are asked only about
     queries that the earlier ones have not found.
     """
-    lost = list(range(len(queries)))
-    for rank in rank_of:
-        if not lost:
+    not_found = list(range(len(queries)))  # rows of `queries`
+    for ranker in rankers:
+        if not not_found:
             break
-        ranks = rank([queries[row] for row in lost]).tolist()
+        ranks = ranker([queries[row] for row in not_found]).tolist()
         remaining = []
-        for row, place in zip(lost, ranks, strict=True):
-            if not 0 < place <= depth_of(queries[row], top):
+        for row, rank in zip(not_found, ranks, strict=True):
+            if not 0 < rank <= depth_of(queries[row], top):
                 remaining.append(row)
-        lost = remaining
-    lost_rows = set(lost)
-    kept = [query for row, query in enumerate(queries) if row not in lost_rows]
+        not_found = remaining
+    rejected_rows = set(not_found)
+    kept = [query for row, query in enumerate(queries) if row not in rejected_rows]
     rejected = []
-    for row in lost:
+    for row in not_found:
         detail = f"beyond the top {depth_of(queries[row], top)}"
         rejected.append(Rejected(queries[row], Reason.CHUNK_NOT_FOUND, detail))
     return Filtered(kept, rejected)
