@@ -29,7 +29,7 @@ def corpus_language(snapshot: ProjectSnapshot) -> str:
         return snapshot.settings.lexical.language
     from engine.lexical.languages import detect_language
 
-    language, _ = detect_language(snapshot.store.sample_chunk_texts(200))
+    language, _reason = detect_language(snapshot.store.sample_chunk_texts(200))
     return language
 
 
@@ -176,9 +176,9 @@ def _identify_file(snapshot: ProjectSnapshot) -> str:
 
 
 def writer_info(snapshot: ProjectSnapshot) -> WriterInfo | None:
-    """Return the record of a language model in a file, in case that is deleted later.
+    """Return the name and identity of a language model's file, in case it is deleted later.
 
-    None for other writers.
+    None for other backends.
     """
     if backend_of(snapshot) != "gguf":
         return None
@@ -187,6 +187,7 @@ def writer_info(snapshot: ProjectSnapshot) -> WriterInfo | None:
 
 
 def _read_address(snapshot: ProjectSnapshot) -> Address:
+    """Return the server that queries.endpoint names. Raises SettingsError if it names none."""
     from engine.endpoint.address import Address
 
     settings = snapshot.settings.queries

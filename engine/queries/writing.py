@@ -28,16 +28,18 @@ if TYPE_CHECKING:
     from engine.queries.llm.prompted import PromptedWriter
 
 REPORT_SECONDS = 0.5
+"""Minimum time between two reports of progress."""
 MAX_REPORTED_PROBLEMS = 20
 GIVE_UP = 200
 """Number of chunks without a single usable question after which a run ends."""
 
 
 @dataclass
-class Written:
+class WrittenQueries:
     """Queries in order of their chunks, and those rejected before any filter (`lost`).
 
-    `made`: the number of all queries. `rejected`: the number of lost ones by reason.
+    `made`: the number of both. `rejected`: the number of lost ones by reason, and of chunks without
+    an answer.
     """
 
     queries: list[Query]
@@ -48,7 +50,7 @@ class Written:
 
 def write_queries(
     context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]
-) -> Written:
+) -> WrittenQueries:
     """Let the model write about chunks until the budget is spent or no chunk is left.
 
     The budget is that of queries.max_queries and queries.max_hours. Answers of earlier runs are
@@ -62,7 +64,7 @@ def write_queries(
         ledger.close()
 
 
-def forget_gone(snapshot: ProjectSnapshot) -> None:
+def delete_stale_answers(snapshot: ProjectSnapshot) -> None:
     """Delete answers about chunks that are no longer in the corpus."""
     if not answer_files(snapshot.project):
         return
@@ -74,10 +76,12 @@ def forget_gone(snapshot: ProjectSnapshot) -> None:
 
 @dataclass
 class _GenerationRun:
-    """One run of `write_queries`; positions are places in `chunks`.
+    """One run of `write_queries`. A position is an index of `chunks`.
 
     `queries`: position of the chunk and query, in the order of answers. `answered`: the number of
     answers that were used; `unanswered`: those of them with a problem. `seconds`: their time.
+    `_order`: positions in the order in which to ask. `_fruitless`: the number of final answers
+    before the first usable question. `_reasons`: how many questions were dropped, by reason.
     """
 
     context: StageContext
@@ -100,7 +104,7 @@ class _GenerationRun:
         settings = self.context.settings.queries
         self._progress = RunProgress(Budget(settings.max_queries, settings.max_hours * HOUR))
 
-    def run(self) -> Written:
+    def run(self) -> WrittenQueries:
         """Ask until the budget is spent. Raises what `write_queries` raises."""
         budget = self._progress.budget
         self._order = self._choose_order(budget)
@@ -108,7 +112,7 @@ class _GenerationRun:
         try:
             for position, answer in answers:
                 self.context.check_stop()
-                self._use(position, answer)
+                self._add_queries(position, answer)
                 if self.answered in (10, 100, 1000, 10_000):
                     self._report_share()
                 if budget.is_spent(len(self.queries), self.seconds):
@@ -120,13 +124,13 @@ class _GenerationRun:
         chunks_done = self._progress.done.chunks
         self.context.progress(chunks_done, chunks_done, "chunks")
         self._report_share()
-        within = sorted(self.queries[: budget.queries], key=itemgetter(0))
+        within_budget = sorted(self.queries[: budget.queries], key=itemgetter(0))
         lost = list(self.lost)
         for _, query in self.queries[budget.queries :]:
             lost.append(Rejected(query, Reason.BEYOND))
         rejected = by_reason(lost) + Counter({Reason.NO_ANSWER: self.unanswered})
         made = len(self.queries) + len(self.lost)
-        return Written([query for _, query in within], made, rejected, lost)
+        return WrittenQueries([query for _, query in within_budget], made, rejected, lost)
 
     def _choose_order(self, budget: Budget) -> list[int]:
         """Return the positions in the order in which to ask.
@@ -136,8 +140,8 @@ class _GenerationRun:
         seed = self.context.settings.training.seed
         check = self.context.check_stop
         per_chunk = self.context.settings.queries.per_chunk
-        most = len(distinct_positions(self.chunks)) * per_chunk
-        if not budget.seconds and most <= budget.queries:
+        max_queries = len(distinct_positions(self.chunks)) * per_chunk
+        if not budget.seconds and max_queries <= budget.queries:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer
 
@@ -167,7 +171,7 @@ class _GenerationRun:
                 if answer is None:
                     answer = self.ledger.get(self._key(position))
                     if answer is not None:
-                        self._count(answer, own=False)
+                        self._count_answer(answer, own=False)
                 if answer is None and new_answers is None:
                     # The model is loaded only once there is something to ask.
                     new_answers = self._ask(order)
@@ -199,7 +203,7 @@ class _GenerationRun:
             answer = self.ledger.add(key, answer)
             if answer.problem:
                 self._report_problem(answer.problem)
-            self._count(answer, own=answer.is_final)
+            self._count_answer(answer, own=answer.is_final)
             yield position, answer
 
     def _open_passages(self, order: Sequence[int]) -> Iterator[Passage]:
@@ -214,8 +218,8 @@ class _GenerationRun:
     def _key(self, position: int) -> str:
         return passage_key(self.chunks[position], self._title(position))
 
-    def _use(self, position: int, answer: Answer) -> None:
-        """Add the queries of an answer."""
+    def _add_queries(self, position: int, answer: Answer) -> None:
+        """Add the queries of an answer, kept and dropped."""
         chunk = self.chunks[position]
         self.answered += 1
         self.seconds += answer.seconds
@@ -226,7 +230,7 @@ class _GenerationRun:
         for dropped in answer.dropped:
             self.lost.append(Rejected(dropped.item.about(chunk), dropped.reason))
 
-    def _count(self, answer: Answer, own: bool) -> None:
+    def _count_answer(self, answer: Answer, own: bool) -> None:
         """Count an answer as soon as it comes, for progress, cost and the decision to give up.
 
         `own`: it was written in this run, and its time is that of an answer, not of a failed
