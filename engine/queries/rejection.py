@@ -104,11 +104,8 @@ def by_reason(rejected: Iterable[Rejected]) -> Counter[str]:
 
 def format_reasons(rejected: Mapping[str, int]) -> str:
     """Return `12 × evidence not in the chunk, 3 × …`, the most frequent first."""
-    return ", ".join(
-        f"{count} × {words_of(reason)}"
-        for reason, count in Counter(rejected).most_common()
-        if count
-    )
+    by_count = Counter(rejected).most_common()
+    return ", ".join(f"{count} × {words_of(reason)}" for reason, count in by_count if count)
 
 
 def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:

@@ -32,9 +32,9 @@ from engine.metrics.random_effects import Normal
 from engine.models.catalogue import SHARES
 from engine.queries.from_documents import written_within
 from engine.queries.heldout import (
+    group_keys,
     related_documents,
     split_documents,
-    group_keys,
     unrelated_documents,
 )
 
