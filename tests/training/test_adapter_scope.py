@@ -63,7 +63,7 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     chunks = torch.from_numpy(base.encode_chunks(list(data.chunks)))
     batch = BatchSampler(data, config).batch(0)
     vectors = base.encode_queries(list(data.queries)), chunks.numpy()
-    loss, _ = Objective(config, vectors, "cpu").of(batch)
+    loss, _ = Objective(config, vectors, "cpu").build_loss(batch)
     student.training_mode()
     own = student.forward(student.query_rows([data.queries[i] for i in batch.queries]))
     gradients = torch.autograd.grad(loss(torch.cat([own, chunks])), student.working)

@@ -84,7 +84,7 @@ VECTORS = torch.cat([torch.eye(2), SCORES.T])
 
 def value(batch: Batch, **recipe: object) -> float:
     config = replace(TrainingConfig(), **{"teacher": "bm25", **recipe})
-    loss, _ = Objective(config, None, "cpu").of(batch)
+    loss, _ = Objective(config, None, "cpu").build_loss(batch)
     return loss(VECTORS).item()
 
 
