@@ -22,7 +22,8 @@ def find_teacher(snapshot: ProjectSnapshot) -> str:
 
     It is the one that the settings name, else an installed one that knows the documents' language.
     """
-    if named := name_teacher(snapshot.settings):
+    named = name_teacher(snapshot.settings)
+    if named:
         return named
     lengths = snapshot.store.characters_by_language(UNKNOWN)
     language = max(lengths, key=lambda code: lengths[code], default="")
