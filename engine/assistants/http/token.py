@@ -33,7 +33,7 @@ def read_token(path: Path) -> str:
             _write_token(path)
         if _is_private(path):
             text = path.read_bytes()[:1000].decode("ascii", "replace").strip()
-            if re.fullmatch(r"[!-~]{32,}", text):
+            if re.fullmatch(r"[!-~]{32,}", text):  # visible ASCII characters
                 return text
     raise InputError(
         f"The token in {path} cannot be used.",
@@ -59,6 +59,7 @@ def _write_token(path: Path) -> None:
             file.write(f"{secrets.token_urlsafe(32)}\n")
             file.flush()
             os.fsync(file.fileno())
+        # Unlike a renamed file, a link replaces no other file.
         with suppress(FileExistsError):
             os.link(temporary, path)
     finally:
