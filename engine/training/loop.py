@@ -388,6 +388,7 @@ class Loop(ABC):
         self.counted_until = now
 
     def _save_checkpoint(self) -> None:
+        """Write a checkpoint; of several processes, only the leading one does."""
         self._count_seconds()
         if self.peers.leads:
             checkpoint.save(self.job.folder, self.key, self.state, self._tensors())

@@ -22,6 +22,8 @@ _OPENERS = word_set(
 _BLOCK = re.compile(
     r"\n[ \t]*\n+|\n(?=[ \t]*(?:[-*•▪◦‣|#>]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]\s))"
 )
+_MAX_HEADING_LENGTH = 60
+"""Length of a line, in characters, from which it is taken for a line of text."""
 # Marks that may end a sentence, with closing quotes and brackets: ".", "?!", '."', "。」".
 _STOP = re.compile(r"(?:[.!?…]+|[。！？｡])[\"'”’»)\]]*")
 # An enumerator at the end: "12.", "(b.", "iv."
@@ -81,11 +83,11 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
     while line_end != -1:
         line = text[line_start:line_end]
         line_start = line_end + 1
-        after_end = min(end, line_end + 80)
+        after_end = min(end, line_end + 80)  # more than the white space before the next word
         after = text[line_start:after_end].lstrip()
         is_open = line.rstrip().endswith((",", ";", "-"))
         continues = is_open or not after or after[0].islower()
-        if len(line) < 60 and not continues:
+        if len(line) < _MAX_HEADING_LENGTH and not continues:
             blocks.append(Span(block_start, line_end))
             block_start = line_start
         line_end = text.find("\n", line_start, end)
@@ -96,7 +98,7 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
 def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool:
     """Return whether a match of `_STOP` ends the sentence from `start` in a block up to `end`."""
     mark = stop.group()
-    after_end = min(end, stop.end() + 12)
+    after_end = min(end, stop.end() + 12)  # enough for the next word
     after = text[stop.end() : after_end]
     if mark[0] in "。！？｡":
         return True

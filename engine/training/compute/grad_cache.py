@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.training.compute.micro_batches import MicroBatch
 from engine.training.compute.peers import ALONE, Peers
-from engine.training.compute.workers import Workers, in_turn
+from engine.training.compute.workers import Workers
 
 
 def compute_gradients(
@@ -38,11 +38,12 @@ def compute_gradients(
     time, because they share torch's generator. `peers` take a share of the micro-batches each, and
     all get the same result.
     """
-    run = in_turn if dropout else workers.in_order
+    run = map if dropout else workers.in_order
     share = peers.own_share(batches)
     states: list[_RandomState] = []
 
     def first_pass(batch: MicroBatch) -> Tensor:
+        """Return the vectors (b, d) of a micro-batch, with a graph if graphs are kept."""
         if keep_graphs:
             return forward(batch)
         if dropout:
@@ -66,6 +67,7 @@ def compute_gradients(
     value, vector_gradients = _differentiate(loss, vectors)
 
     def second_pass(number: int) -> list[Tensor]:
+        """Return what a micro-batch contributes to each parameter's gradient."""
         output = outputs[number]
         if not keep_graphs:
             if dropout:
@@ -114,6 +116,7 @@ class _RandomState:
             self._cuda = torch.cuda.get_rng_state_all()
 
     def restore(self) -> None:
+        """Make it torch's random state again."""
         torch.set_rng_state(self._cpu)
         if self._cuda:
             torch.cuda.set_rng_state_all(self._cuda)

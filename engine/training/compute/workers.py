@@ -63,13 +63,8 @@ class Workers:
     def in_order(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield results as `map`, each as soon as it and those before it are ready."""
         if self._pool is None:
-            return in_turn(function, items)
+            return map(function, items)
         return self._pool.map(function, items)
-
-
-def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield results as `Workers.in_order`, one after another in this thread."""
-    return map(function, items)
 
 
 class WorkerChoice(NamedTuple):

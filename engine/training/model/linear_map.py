@@ -39,11 +39,11 @@ class MappedEncoder:
         self.fingerprint = sha256(encoder.fingerprint.encode() + matrix.tobytes()).hexdigest()
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """See `Encoder`."""
+        """Return unit vectors W e(x) (n, d) of queries (see `Encoder`)."""
         return unit_rows(self._encoder.encode_queries(texts, progress) @ self.matrix.T)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """See `Encoder`."""
+        """Return unit vectors W e(x) (n, d) of chunks (see `Encoder`)."""
         return unit_rows(self._encoder.encode_chunks(texts, progress) @ self.matrix.T)
 
 

@@ -118,8 +118,8 @@ class Objective:
         )
 
         def loss(vectors: Tensor) -> Tensor:
-            queries = vectors[:count]
-            chunks = vectors[count:]
+            queries = vectors[:count]  # (q, d)
+            chunks = vectors[count:]  # (c, d)
             if config.similarity == "cosine":
                 return loss_of_scores(queries @ chunks.T)  # (q, c)
             scores = hyperbolic.distance_scores(queries, chunks, config.curvature)
