@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
-from engine.datasets.imports import keep_rows, kept_rows
+from engine.datasets.imports import read_rows, write_rows
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import QueriesInfo
@@ -45,7 +45,7 @@ def read_edits(project: ProjectFolder) -> Edits:
         return (chunk, original), text
 
     path = project.path / "imports" / FILE
-    return dict(kept_rows(path, read_row, "query edits", code="query-edits-unreadable"))
+    return dict(read_rows(path, read_row, "query edits", code="query-edits-unreadable"))
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:
@@ -53,7 +53,7 @@ def _write_edits(project: ProjectFolder, edits: Edits) -> None:
     rows = []
     for (chunk, original), text in edits.items():
         rows.append({"chunk": chunk, "query": original, "text": text})
-    keep_rows(project, FILE, rows)
+    write_rows(project, FILE, rows)
 
 
 def apply_edits(
