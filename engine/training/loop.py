@@ -285,7 +285,7 @@ class Loop(ABC):
         state.step += 1
         state.add(step.loss, step.entropy)
         seconds = time.monotonic() - started
-        self.meter.step(state.step, step.loss, max(step.rates), step.tokens, seconds)
+        self.meter.record_step(state.step, step.loss, max(step.rates), step.tokens, seconds)
 
     def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step, with its random seed.

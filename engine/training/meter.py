@@ -26,7 +26,7 @@ class Meter:
         self._tokens = 0.0
         self._emitted_at = float("-inf")
 
-    def step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
+    def record_step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
         """Record step number `step` (from 1), which took `seconds` for `tokens`."""
         keep = _SMOOTHING if self._seconds else 0.0  # the first step has no mean before it
         self._seconds = keep * self._seconds + (1 - keep) * seconds
