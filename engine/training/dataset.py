@@ -227,7 +227,7 @@ def _find_everyday(
     return everyday
 
 
-class _BaseVectors(NamedTuple):
+class _BaseEncodings(NamedTuple):
     """The untouched encoder's vectors, None for what the recipe does not use."""
 
     queries: NDArray[np.float32] | None = None
@@ -241,13 +241,13 @@ def _encode_by_base(
     texts: list[str],
     chunks: Sequence[Chunk],
     heldout: Sequence[str],
-) -> _BaseVectors:
+) -> _BaseEncodings:
     """Return the untouched encoder's vectors of queries, chunks and held-out queries.
 
     Held-out queries are only encoded by a black box, which is asked for each text only once.
     """
     if not config.needs_vectors:
-        return _BaseVectors()
+        return _BaseEncodings()
     from engine.encoders.for_project import add_cache, chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
@@ -257,9 +257,9 @@ def _encode_by_base(
         context.check_stop()
 
     if not config.augmentation:
-        return _BaseVectors(encoder.encode_queries(texts, check_stop), base_chunks)
+        return _BaseEncodings(encoder.encode_queries(texts, check_stop), base_chunks)
     vectors = add_cache(context, encoder).encode_queries([*texts, *heldout], check_stop)
-    return _BaseVectors(vectors[: len(texts)], base_chunks, vectors[len(texts) :])
+    return _BaseEncodings(vectors[: len(texts)], base_chunks, vectors[len(texts) :])
 
 
 def sampled_lists(

@@ -19,7 +19,7 @@ from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, pre
 from engine.training.model.augmentation import Loss, add_black_box, require_vectors
 from engine.training.model.lora import read_initial_tensors
 from engine.training.model.student import Rows
-from engine.training.objectives.objective import Objective, PairScores
+from engine.training.objectives.objective import BaseVectors, Objective, PairScores
 from engine.training.objectives.pair_scores import pair_scores
 
 __all__ = ["TrainResult", "train"]
@@ -63,13 +63,15 @@ class _Training(Loop):
 
     def run(self) -> TrainResult:
         """Train from the last checkpoint, a given adapter or the base model to the adapter."""
-        base: tuple[FloatArray, FloatArray] | None = None
+        base: BaseVectors | None = None
         if self.config.needs_vectors:
-            base = (require_vectors(self.data.base_queries), require_vectors(self.data.base_chunks))
+            base = BaseVectors(
+                require_vectors(self.data.base_queries), require_vectors(self.data.base_chunks)
+            )
         # Chunks keep these vectors if only queries are trained.
         self.fixed: FloatArray | None = None
         if base is not None and self.config.adapter_scope == "queries":
-            self.fixed = base[1]
+            self.fixed = base.chunks
         # The geometry is set after the teacher's vectors, which are the untouched encoder's.
         if self.config.similarity == "lorentz":
             queries = self.data.queries[:_SCALE_SAMPLE]

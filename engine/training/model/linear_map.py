@@ -20,7 +20,7 @@ from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.heldout import HeldOutPool, build_pool, measure
 from engine.training.model.augmentation import batch_vectors, require_vectors
-from engine.training.objectives.objective import Objective
+from engine.training.objectives.objective import BaseVectors, Objective
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, Progress
@@ -92,7 +92,8 @@ def train_linear_map(
     optimizer = torch.optim.AdamW(trained, weight_decay=config.weight_decay)
     sampler = BatchSampler(data, config)
     pool = build_pool(data, config)
-    objective = Objective(config, (require_vectors(data.base_queries), chunks), "cpu")
+    base = BaseVectors(require_vectors(data.base_queries), chunks)
+    objective = Objective(config, base, "cpu")
     kept = _KeptMatrix(identity.numpy())
     for step in range(config.steps + 1):
         weights = identity + left @ right.T  # W (d, d)

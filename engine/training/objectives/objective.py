@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +21,25 @@ PairScores = Callable[[Batch], npt.NDArray[np.float32]]
 """Returns a cross-encoder's scores (q, c) of a batch."""
 
 
+class BaseVectors(NamedTuple):
+    """The untouched encoder's unit vectors of queries (n, d) and chunks (N, d)."""
+
+    queries: npt.NDArray[np.floating]
+    chunks: npt.NDArray[np.floating]
+
+
 class Teacher:
     """Logits of the recipe's teacher, at the temperature α = `teacher_temperature`.
 
     METHODS.md §5, "Teachers". `bm25`: BM25/α. `mixture`: `mixture_logits`. `cross-encoder`: its
     score/α.
-    `base` are the untouched encoder's unit vectors of queries (n, d) and chunks (N, d), required
-    for `config.needs_base`; `pairs` is required if a cross-encoder is the teacher.
+    `base` is required for `config.needs_base`, `pairs` if a cross-encoder is the teacher.
     """
 
     def __init__(
         self,
         config: TrainingConfig,
-        base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None,
+        base: BaseVectors | None,
         pairs: PairScores | None,
         device: str,
     ) -> None:
@@ -60,9 +66,8 @@ class Teacher:
     def _cosines(self, batch: Batch) -> Tensor:
         """Return the untouched encoder's cosines (q, c)."""
         assert self._base is not None
-        base_queries, base_chunks = self._base
-        queries = base_queries[batch.queries].astype(np.float32)
-        chunks = base_chunks[batch.chunks].astype(np.float32)
+        queries = self._base.queries[batch.queries].astype(np.float32)
+        chunks = self._base.chunks[batch.chunks].astype(np.float32)
         cosines = queries @ chunks.T  # (q, c)
         return torch.from_numpy(cosines).to(self._device)
 
@@ -87,7 +92,7 @@ class Objective:
     def __init__(
         self,
         config: TrainingConfig,
-        base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None,
+        base: BaseVectors | None,
         device: str,
         pairs: PairScores | None = None,
     ) -> None:
