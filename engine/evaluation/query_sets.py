@@ -11,7 +11,7 @@ from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.metrics.differences import MIN_QUERIES
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.queries.choosing import is_extractive, made_by
+from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.heldout import cap_queries, related_in
 from engine.queries.rules.tokens import question_key
 
@@ -103,7 +103,7 @@ def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[Que
         sets.append(QuerySet(QUERY_SETS["measuring"], "measuring", judgments, matches))
     if heldout := heldout_queries(context, chunks):
         matches = [names.match(query.text) for query in heldout]
-        made = rung_of_query(heldout[0], made_by(context))
+        made = rung_of_query(heldout[0], backend_of_queries(context))
         name = "held-out queries"
         if made == "imported":
             name = "held-out imported queries"
@@ -259,7 +259,7 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
     Extractive queries are only returned if there are no others.
     """
     present = {chunk.id for chunk in chunks}
-    backend = made_by(snapshot)
+    backend = backend_of_queries(snapshot)
     extractive = []
     others = []
     for query in snapshot.store.queries():

@@ -16,7 +16,7 @@ from engine.metrics.relevance import pad_rows
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
-from engine.queries.choosing import is_extractive, made_by
+from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.from_documents import strip_chunks, written_within
 from engine.queries.heldout import related_in, unrelated_documents
 from engine.training.data import rows_of_chunks
@@ -65,7 +65,7 @@ def choose_stopping_queries(
     if not are_imported:
         related = related_in(store, store.documents())
         written = written_for_stopping(queries, document_queries(store), chunks, related)
-    rows = generated_for_stopping(queries, chunks, made_by(context))
+    rows = generated_for_stopping(queries, chunks, backend_of_queries(context))
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:
         if are_imported:
