@@ -94,9 +94,13 @@ def _list_missing_files(package: metadata.Distribution) -> list[str]:
     They are read from RECORD, since `package.files` leaves out missing ones from Python 3.12 on.
     """
     record = package.read_text("RECORD") or ""
-    names = [row[0] for row in csv.reader(record.splitlines()) if row]
-    files = [name for name in names if not _may_be_missing(name)]
-    return [name for name in files if not Path(str(package.locate_file(name))).exists()]
+    missing = []
+    for row in csv.reader(record.splitlines()):
+        if not row or _may_be_missing(row[0]):
+            continue
+        if not Path(str(package.locate_file(row[0]))).exists():
+            missing.append(row[0])
+    return missing
 
 
 def _may_be_missing(name: str) -> bool:

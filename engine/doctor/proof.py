@@ -193,7 +193,7 @@ def _run_steps(
     for description, arguments in _list_commands(str(project)):
         report(description)
         began = time.monotonic()
-        program = _run_or_fail([sys.executable, "-P", "-m", "engine", *arguments], environ)
+        program = _run_or_fail(arguments, environ)
         seconds = round(time.monotonic() - began, 1)
         command = f"engine {' '.join(arguments)}"
         steps.append(ProofStep(description, command, seconds, tuple(program.sockets)))
@@ -226,12 +226,12 @@ def _test_refusal() -> tuple[SocketAttempt, ...]:
     return tuple(SocketAttempt(family, "on purpose") for family in families)
 
 
-def _run_or_fail(command: Sequence[str], environ: Mapping[str, str]) -> WatchedProgram:
-    """Run `python -P -m engine …` without sockets. Raises StageError if it fails."""
-    program = run_watched(command, environ)
+def _run_or_fail(arguments: Sequence[str], environ: Mapping[str, str]) -> WatchedProgram:
+    """Run a command of `engine` without sockets. Raises StageError if it fails."""
+    program = run_watched([sys.executable, "-P", "-m", "engine", *arguments], environ)
     if program.exit_code:
         raise StageError(
-            f"'{' '.join(command[4:])}' failed without sockets.",
+            f"'{' '.join(arguments)}' failed without sockets.",
             program.output[-TAIL:].strip(),
             "Run it without --proof: if it fails as well, the proof is not the cause.",
             code="proof-failed",
@@ -282,6 +282,8 @@ def _find_place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
 def _hash_code() -> str:
     """Return the hash of the program's own files (see `Proof`)."""
     root = Path(__file__).parents[2]
-    files = sorted([*(root / "engine").rglob("*.py"), *(root / "bmembed_tui").rglob("*.py")])
-    lines = [f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    files = [*(root / "engine").rglob("*.py"), *(root / "bmembed_tui").rglob("*.py")]
+    sums = ""
+    for path in sorted(files):
+        sums += f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n"
+    return hashlib.sha256(sums.encode()).hexdigest()

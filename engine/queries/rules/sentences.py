@@ -14,7 +14,8 @@ jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun bzw z.b d.h u.a ggf
 dipl ing hr fr mme mlle mm av env p.ex sra srta dra ud uds pág núm art.º a.m p.m u.s u.k u.n min max temp bros univ
 assn subj exh
 """)  # noqa: E501
-# Words with which a new sentence begins, so that "etc." or "U.S." before them ends one.
+# Abbreviations that end a sentence if a new one begins after them, with one of `_OPENERS`.
+_MAY_END_SENTENCE = word_set("a.m p.m u.s u.k u.n etc inc ltd co corp llc")
 _OPENERS = word_set(
     "The A An In It He She They We I But And This That These For At On As If When While His Her"
 )
@@ -117,13 +118,16 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool
 
 
 def _is_abbreviation(before: str, mark: str, after: str) -> bool:
-    """Return whether a full stop belongs to an abbreviation, an initial or an enumerator."""
+    """Return whether a full stop belongs to an abbreviation, an initial or an enumerator.
+
+    `before`: the sentence up to the stop. `after`: what follows, without white space before it.
+    """
     match = _LAST_WORD.search(before)
     if match is None or len(mark) > 1:
         return False
     word = match.group(1)
     folded = word.casefold()
-    if folded in ("a.m", "p.m", "u.s", "u.k", "u.n", "etc", "inc", "ltd", "co", "corp", "llc"):
+    if folded in _MAY_END_SENTENCE:
         return re.split(r"\W", after, maxsplit=1)[0] not in _OPENERS
     if folded in _ABBREVIATIONS or (len(word) == 1 and word.isupper()):
         return True
