@@ -39,7 +39,7 @@ ENOUGH = "that is enough"
 RECALL_QUERIES = 50
 """Number of random chunks with which the recall of a vector index is measured."""
 DEPTH = 10
-"""Number of nearest chunks of which the recall is measured."""
+"""Number of nearest chunks whose recall is measured."""
 MIN_RECALL = 0.99
 BYTES_PER_TOKEN = 4
 """Bytes of English text per token; markup has more."""
@@ -61,7 +61,7 @@ The parts are the weights, the best weights and AdamW's two moments.
 
 
 def examine_gpu() -> list[Finding]:
-    """Return the usable GPUs; without one, why there is none, and what one would change."""
+    """Return the usable GPUs; without one, why none can be used, and what one would change."""
     from engine.encoders.hardware import find_gpus
 
     gpus = find_gpus()

@@ -71,7 +71,7 @@ class Forecast:
 def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | None:
     """Estimate a run of `stages`; None if there is too little to do.
 
-    A stage without a rate of its own goes by that of `embed` if it encodes. Stages without any, and
+    A stage that encodes and has no rate of its own takes that of `embed`. Stages without a rate, and
     a language model's queries, are unknown. Raises EngineError.
     """
     units = count_units(snapshot, stages)

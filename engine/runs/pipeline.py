@@ -139,8 +139,9 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
             status = StageState(stage, "to do", error.what, error.code)
         except EngineError as error:
             # Even if a model folder is gone, for example, the other stages are worth showing.
-            made = snapshot.store.artifact(load_stage(stage).artifact) is not None
-            status = StageState(stage, "stale" if made else "to do", error.what, error.code)
+            has_artifact = snapshot.store.artifact(load_stage(stage).artifact) is not None
+            state = "stale" if has_artifact else "to do"
+            status = StageState(stage, state, error.what, error.code)
         inputs = result[:1] if stage == "embed" else result  # embed: of ingest alone
         if status.state == "done" and any(earlier.state == "stale" for earlier in inputs):
             status = replace(status, state="stale", reason="what it builds on is stale")

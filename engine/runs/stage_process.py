@@ -143,7 +143,7 @@ def explain(caught: BaseException, stage: str, log: Path) -> EngineError:
 
 
 def _convert(caught: BaseException, stage: str, log: Path) -> EngineError:
-    """Return an exception as an EngineError; one that is none goes to the stage's log, too."""
+    """Return an exception as an EngineError; any other exception is also logged."""
     if isinstance(caught, EngineError):
         return caught
     _log_fault(caught)

@@ -185,7 +185,7 @@ class ExtractiveWriter:
     def _write_text(
         self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random
     ) -> str | None:
-        """Return a query about a sentence in its own words; None if there is none to be made."""
+        """Return a query about a sentence in its own words; None if none can be made."""
         text: str | None
         if kind == "keyword":
             text = keyword_query(sentence, topic, rng)

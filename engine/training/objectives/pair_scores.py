@@ -40,9 +40,8 @@ def pair_scores(
     assert data.cross_encoder is not None
     scorer: PairScorer | None = None
     if peers.leads:
-        if peers.count > 1:
-            pause = _do_nothing
-        scorer = PairScorer(data.cross_encoder, hardware, workers, budget, pause)
+        own_pause = pause if peers.count == 1 else lambda: None
+        scorer = PairScorer(data.cross_encoder, hardware, workers, budget, own_pause)
 
     def scores(batch: Batch) -> npt.NDArray[np.float32]:
         values = np.empty(0, dtype=np.float32)
@@ -53,10 +52,6 @@ def pair_scores(
         return peers.decide(values)
 
     return scores
-
-
-def _do_nothing() -> None:
-    pass
 
 
 class PairScorer:
