@@ -22,7 +22,7 @@ from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
-from engine.search.typed.wording import add_wording, find_missing_codes, split_word
+from engine.search.typed.wording import add_wording, split_word
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
@@ -287,11 +287,11 @@ class TypedQueries:
         return replace(fused, order=long + short)
 
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
-        """Return the query with misspelt words corrected, empty if there are none, and a note.
+        """Return a query from `add_wording` with misspelt words corrected, and a note.
 
-        Words that no document contains get the spelling of a similar word that does, except parts
-        of file names. The note names these words and unknown codes; if there is a correction, all
-        unknown words.
+        The corrected query is empty if no word is misspelt. Words that no document contains get the
+        spelling of a similar word that does, except parts of file names. The note names these words
+        and unknown codes; if there is a correction, all unknown words.
         """
         from engine.lexical.compounds import has_compounds
 
@@ -316,7 +316,7 @@ class TypedQueries:
             unknown = [word for word in words if word in misspelt or _is_unknown(index, word)]
         else:
             correction = ""
-        for code in self._find_missing_codes(index, query.text):
+        for code in self._find_unknown_codes(index, query):
             if not any(code in name for name in query.names):
                 unknown.append(code)
         if not unknown:
@@ -326,15 +326,14 @@ class TypedQueries:
             note = f"{note} Did you mean: {correction}?"
         return correction, note
 
-    def _find_missing_codes(self, index: LexicalIndex, text: str) -> list[str]:
-        """Return the codes of a text, as typed, that no document contains in any way.
+    def _find_unknown_codes(self, index: LexicalIndex, query: ParsedQuery) -> list[str]:
+        """Return the codes of a query, as typed, that no document contains in any way.
 
         Empty while BM25 does not know all documents.
         """
         if self._loaded.index_lag("bm25"):
             return []
-        codes = find_missing_codes(index, text)
-        return [code for code in codes if not self._is_inside(index, code)]
+        return [code for code in query.missing_codes if not self._is_inside(index, code)]
 
     def _is_inside(self, index: LexicalIndex, code: str) -> bool:
         """Return whether a code that no document contains as a whole occurs in some other way.

@@ -49,9 +49,11 @@ def add_wording(
     """
     keywords = [query.text]
     meaning = [query.text]
+    missing_codes: list[str] = []
     codes: list[str] = []
     if index:
-        codes = _find_codes(index, query.text, read_texts)
+        missing_codes = _find_missing_codes(index, query.text)
+        codes = _find_code_spellings(index, missing_codes[:MAX_UNKNOWN_WORDS], read_texts)
         keywords += codes
         keywords += _find_joined_in_phrases(index, query)
         keywords += _find_joined(index, query.text)
@@ -70,11 +72,12 @@ def add_wording(
         query,
         keywords=" ".join(keywords).strip(),
         meaning=" ".join(meaning).strip(),
+        missing_codes=tuple(missing_codes),
         codes=tuple(codes),
     )
 
 
-def find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
+def _find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
     """Return the codes of a text, as typed, that no chunk contains."""
     from engine.lexical.analysis import split_into_compounds
 
@@ -86,12 +89,14 @@ def find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
     return missing
 
 
-def _find_codes(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[str]:
-    """Return what documents write for the codes of a text that no chunk contains as typed."""
+def _find_code_spellings(
+    index: LexicalIndex, missing_codes: list[str], read_texts: ReadTexts
+) -> list[str]:
+    """Return what documents write for codes that no chunk contains as typed."""
     from engine.lexical.analysis import split_into_compounds
 
     spellings: dict[str, None] = {}
-    for typed in find_missing_codes(index, text)[:MAX_UNKNOWN_WORDS]:
+    for typed in missing_codes:
         for code in index.find_code_spellings(typed):
             chunk = index.find_with_any([code], limit=1).tolist()
             for _, chunk_text in read_texts(chunk):
