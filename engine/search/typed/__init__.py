@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.core.characters import drop_invisible
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
+from engine.corpus.text.blocks import restore_text
 from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
@@ -59,12 +59,13 @@ class TypedQueries:
         self._loaded = loaded
 
     def read(self, typed: str, *, syntax: bool = False) -> ParsedQuery:
-        """Return a query without control characters, with the document that hits should resemble.
+        """Return a query with its words as texts have them, and the document that hits resemble.
 
-        `syntax`: the query may contain operators.
+        Control characters are dropped, and spaced-out letters joined. `syntax`: the query may
+        contain operators.
         """
         encodable = typed.encode("utf-8", "replace").decode()  # without half surrogate pairs
-        text = drop_invisible(encodable)
+        text = restore_text(encodable)
         if not syntax:
             return ParsedQuery(text, text)
         query = parse(text)
