@@ -53,11 +53,6 @@ In a longer query they are mentioned in passing, and weigh less.
 # The first character of the code of joined words: `e-mail` has the code `-email`. No other code
 # begins with it.
 JOINT = "-"
-# R E C H N U N G, a heading. Of the patterns that hint at it, one begins with a line end, which is
-# fast to look for.
-_SPACED_OUT_START = re.compile(r"[^\W\d_](?: [^\W\d_]){3}(?!\w)")
-_SPACED_OUT_LINE = re.compile(rf"\n{_SPACED_OUT_START.pattern}")
-_SPACED_OUT = re.compile(r"(?<!\S)[^\W\d_](?:[ \u00a0][^\W\d_]){3,49}(?!\S)")
 _HUMP = re.compile("[A-Za-z\u00df-\u00ff][A-Z\u00c0-\u00de][A-Za-z\u00df-\u00ff]")
 _LETTERS = re.compile(r"[^\W\d_]+")
 # A word with more parts than getUserName may have is data.
@@ -161,10 +156,6 @@ class Analyzer:
         times = sequences.find_times(text, compounds, places)
         for _, found in chain(times, sequences.find_dates(text)):
             terms.sequences.extend(found)
-        if _SPACED_OUT_START.match(text) or _SPACED_OUT_LINE.search(text):
-            for word in _SPACED_OUT.findall(text):
-                joined = self._word_terms("".join(word.split()))
-                terms.codes.extend(map(_add_joint, joined))
         return terms
 
     def _join_humps(self, text: str) -> Iterator[str]:

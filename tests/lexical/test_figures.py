@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from engine.corpus.text.blocks import restore_text
 from engine.lexical.analysis import Analyzer, matched_spans, split_into_compounds
 from engine.lexical.codes import has_longer_code
 from engine.lexical.figures import read_figure
@@ -478,6 +479,7 @@ def test_a_spaced_out_word_is_found(tmp_path: Path, language: str) -> None:
         "b": "A L L G E M E I N E  B E D I N G U N G E N",
         "c": "the points a b c of d",
     }
+    texts = {key: restore_text(text) for key, text in texts.items()}
     assert search(tmp_path / "1", texts, "Rechnung", language) == ["a"]
     assert search(tmp_path / "2", texts, "Bedingungen", language) == ["b"]
     assert search(tmp_path / "3", texts, "abc", language) == []
