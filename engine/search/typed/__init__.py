@@ -190,7 +190,7 @@ class TypedQueries:
         return frozenset(document.id for document in documents if passes(document))
 
     def _is_titled(self, document: Document, clause: Clause) -> bool:
-        from engine.lexical.analysis import matched_spans
+        from engine.lexical.matches import matched_spans
 
         file_name = document.path.rpartition("/")[2]
         for name in (document.title, file_name):
@@ -304,8 +304,9 @@ class TypedQueries:
 
         def respell(word: str) -> str:
             is_name = any(word in name for name in query.names)
-            is_searched = word in words and not is_name and not has_compounds(index, word)
-            spelling = self._find_spelling(index, word) if is_searched else ""
+            if word not in words or is_name or has_compounds(index.vocabulary, word):
+                return word
+            spelling = self._find_spelling(index, word)
             if not spelling or split_word(index, word, self._read_texts):
                 return word
             misspelt.add(word)
@@ -341,9 +342,9 @@ class TypedQueries:
 
         As a part of a longer code, in groups that a passage contains, or with other marks.
         """
-        from engine.lexical.codes import has_longer_code
+        from engine.lexical.code_spellings import has_longer_code
 
-        if index.find_code_spellings(code) or index.has_sequence(code):
+        if index.vocabulary.find_code_spellings(code) or index.vocabulary.has_sequence(code):
             return True
         matching = index.find_with_parts(code).tolist()
         if _BLANK.search(code):
@@ -360,10 +361,10 @@ class TypedQueries:
         `MUCH_RARER` than a similar one, the latter. Empty if documents contain `word`.
         """
         frequencies: dict[str, int] = {}
-        for term in index.find_similar_terms(word):
+        for term in index.vocabulary.find_similar_terms(word):
             matching = index.find_with_any([term]).tolist()
             for _, text in self._read_texts(matching[:5]):
-                for spelling in index.find_spellings(term, text):
+                for spelling in index.vocabulary.find_spellings(term, text):
                     frequencies[spelling] = len(matching)
         typed = word.lower()
         nearest = min(
@@ -442,7 +443,7 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     """Return the chunks that contain the words of a clause as they are typed."""
     import numpy as np
 
-    from engine.lexical.analysis import is_joined
+    from engine.lexical.codes import is_joined
 
     if not clause.is_prefix:
         matching = index.find_with_words(clause.text)
@@ -458,7 +459,7 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     is_stop_word = index.find_with_words(last) is None
     if is_stop_word or (words and len(last) < SURE_LETTERS):
         return Candidates(ids if with_words is None else with_words)
-    with_last = index.find_with_any(index.find_stems(last))
+    with_last = index.find_with_any(index.vocabulary.find_stems(last))
     if with_words is None:
         return Candidates(with_last)
     return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))
