@@ -40,7 +40,7 @@ from engine.lexical.analysis import Analyzer
 from engine.lexical.bm25 import code_bonus, idf
 from engine.lexical.codes import JOINT, find_joined, is_code
 from engine.lexical.numbers.sequences import find_other_spelling
-from engine.lexical.query_terms import MAX_LOOKED_UP, QueryTerms
+from engine.lexical.query_terms import QueryTerms
 from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.vocabulary import Vocabulary
 from engine.lexical.writing import (
@@ -63,6 +63,8 @@ from engine.lexical.writing import (
 if TYPE_CHECKING:
     from engine.lexical.postings import PostingsScorer
 
+# In a longer query, a sequence worth two parts outweighs the other words (docs/log/bm25.md).
+MAX_WORDS_FOR_DOUBLE_SEQUENCES = 6
 # Number of chunks; rewriting a smaller index takes a moment.
 LARGE = 20_000
 MAX_QUERIED_IDS = 10_000
@@ -455,7 +457,7 @@ class LexicalIndex:
             # PHX-121 itself comes before the words `PHX 121`.
             if not self.document_frequency(code):
                 spellings.setdefault(find_other_spelling(code), code)
-        times = 2 if len(terms.words) <= MAX_LOOKED_UP else 1
+        times = 2 if len(terms.words) <= MAX_WORDS_FOR_DOUBLE_SEQUENCES else 1
         found: dict[str, tuple[str, ...]] = {}
         for code, other in spellings.items():
             if self.document_frequency(code):

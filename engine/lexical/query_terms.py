@@ -14,7 +14,7 @@ from engine.lexical.numbers.figures import Figure, read_figure
 from engine.lexical.words_and_codes import DAY, PARTED, split_into_compounds, strip_possessive
 
 MAX_LOOKED_UP = 10
-"""Maximum words of a query in which days written in words, and sequences, are looked up.
+"""Maximum words of a query in which days written in words are looked up.
 
 In a longer query they are mentioned in passing, and weigh less.
 """

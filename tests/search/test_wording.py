@@ -57,3 +57,13 @@ def test_a_query_with_spaced_out_letters_finds_the_word(indexed: Any) -> None:
             assert [hit.path for hit in found.hits] == ["invoice.txt"], query
         found = searcher.search(Search("a b c d", "bm25"))
         assert [hit.path for hit in found.hits] == ["other.txt"]
+
+
+def test_a_program_that_searches_an_export_gets_the_same_wording(indexed: Any) -> None:
+    for path, text in TEXTS.items():
+        indexed.put(path, [text])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        (keywords,) = searcher.encoders.keywords(["080442957X of the data base"])
+    assert keywords.weights["databas"] == 1.0
+    assert keywords.codes["0-8044-2957-x"] == 1
