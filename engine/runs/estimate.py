@@ -71,8 +71,8 @@ class Forecast:
 def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | None:
     """Estimate a run of `stages`; None if there is too little to do.
 
-    A stage that encodes and has no rate of its own takes that of `embed`. Stages without a rate, and
-    a language model's queries, are unknown. Raises EngineError.
+    A stage that encodes and has no rate of its own takes that of `embed`. Stages without a rate,
+    and a language model's queries, are unknown. Raises EngineError.
     """
     units = count_units(snapshot, stages)
     if sum(units.get(stage, 0) for stage in ENCODING) < MIN_UNITS:
