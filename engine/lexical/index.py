@@ -41,6 +41,7 @@ from engine.lexical.bm25 import code_bonus, idf
 from engine.lexical.codes import JOINT, find_joined, is_code
 from engine.lexical.numbers.sequences import find_other_spelling
 from engine.lexical.query_terms import QueryTerms
+from engine.lexical.several import Analyzers
 from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.vocabulary import Vocabulary
 from engine.lexical.writing import (
@@ -52,7 +53,6 @@ from engine.lexical.writing import (
     Languages,
     NotedSpellings,
     StoredChunk,
-    build_analyzers,
     panics_are_damage,
     put_manifest,
     register,
@@ -91,7 +91,7 @@ class LexicalIndex:
         self._scorer: PostingsScorer | None = None
         self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
-        self._analyzers = build_analyzers(manifest, self._spellings)
+        self._analyzers = Analyzers(manifest.language, manifest.languages, self._spellings)
         self.vocabulary = Vocabulary(
             folder,
             index,

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ CODES = "codes"
 TOKENIZER = "split_at_spaces"
 IDS = "ids.npy"
 SPELLINGS = "spellings.json"
+# Bytes; one segment is written once they are full.
 _WRITER_MEMORY = 2_000_000_000
 
 Languages = Mapping[int, str]
@@ -39,20 +40,13 @@ class StoredChunk(NamedTuple):
     codes: str
 
 
-def build_analyzers(
-    manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]
-) -> Analyzers:
-    """Return the analyzers for the languages of a manifest."""
-    return Analyzers(manifest.language, manifest.languages, spellings)
-
-
 class ChunkAnalysis:
     """Turns (id, text) pairs into the terms to store, and records how their words are spelt."""
 
     def __init__(self, settings: Manifest, others: Languages) -> None:
         self._language = settings.language
         self._others = others
-        self._analyzers = build_analyzers(replace(settings, languages=Counter(others.values())))
+        self._analyzers = Analyzers(settings.language, Counter(others.values()))
 
     def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
         """Yield the chunks as they are indexed."""
@@ -110,7 +104,7 @@ def put_manifest(
         languages[former.language] = len(ids) - languages.total()
     files = storage.describe_files(target, former.files)
     manifest = replace(former, count=len(ids), languages=dict(languages), files=files)
-    storage.write_manifest(folder, manifest)
+    write_text(folder / storage.MANIFEST, json.dumps(asdict(manifest), indent=1))
 
 
 class NotedSpellings:

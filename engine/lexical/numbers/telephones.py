@@ -41,7 +41,9 @@ def read_telephone(compound: str) -> tuple[str, ...]:
 
     Returns nothing for a compound that is no such number, or too short for one.
     """
-    if compound[:1] not in ("+", "0") or not _is_telephone(compound):
+    if compound[:1] not in ("+", "0"):
+        return ()
+    if not compound.isdigit() and not _IS_TELEPHONE.fullmatch(compound):
         return ()
     digits = "".join(filter(str.isdigit, compound.replace(_TRUNK_PREFIX, "")))
     national = digits
@@ -55,10 +57,6 @@ def read_telephone(compound: str) -> tuple[str, ...]:
     if len(national) < _MIN_DIGITS or len(digits) > _MAX_DIGITS:
         return ()
     return tuple(dict.fromkeys((digits, national)))
-
-
-def _is_telephone(compound: str) -> bool:
-    return compound.isdigit() or _IS_TELEPHONE.fullmatch(compound) is not None
 
 
 def _count_country_digits(number: str) -> int:
