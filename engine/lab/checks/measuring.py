@@ -185,6 +185,5 @@ class Lab:
             return None
         share = None if info.fusion.method == "rrf" else info.fusion.weight
         weights = (info.semantic.interpolation_weight, info.hybrid.interpolation_weight)
-        rankers = self._rankers
-        study = RobustnessStudy(self._context, rankers, weights, share, rankers.find_allowed)
-        return study.measure(self._sets, rankers.document_of)
+        study = RobustnessStudy(self._context, self._rankers, weights, share)
+        return study.measure(self._sets)
