@@ -20,8 +20,8 @@ from engine.evaluation.rankers import Rankers, rank_within
 from engine.lab.checks.diagnostics import (
     Ranked,
     Similarities,
-    basis_of,
     describe,
+    find_usable_set,
     similarities_of,
 )
 from engine.lab.checks.options import LabOptions
@@ -315,7 +315,7 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
     """
     chunks = context.store.chunks()
     rankers = Rankers(context, chunks)
-    basis = basis_of(measured_sets(context, chunks))
+    basis = find_usable_set(measured_sets(context, chunks))
     if basis is None:
         return {}
     judgments = basis.judgments
