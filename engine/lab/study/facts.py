@@ -65,7 +65,8 @@ def _list_statistics(project: ProjectFolder) -> Labelled:
 def _list_questions(project: ProjectFolder) -> Labelled:
     """Yield the first judged questions and their answers: evidence, or how documents begin."""
     with closing(project.store()) as store:
-        ids = {each.external_id or each.path: each.id for each in store.documents()}
+        documents = store.documents()
+        ids = {document.external_id or document.path: document.id for document in documents}
         for number, judged in enumerate(store.judged()[:SHOWN], 1):
             answers = list(judged.evidence)
             if not answers and judged.path:

@@ -40,8 +40,8 @@ from engine.lab.study.mafin import compare_with_black_box, count_trainings
 from engine.lab.study.measures import (
     Values,
     collect_figures,
+    measure_transformed,
     measured_sets,
-    transformed_systems,
 )
 from engine.lab.study.page import write_study
 from engine.lab.study.workspace import Basis, Workspace
@@ -77,7 +77,7 @@ class StudyRun:
         """Prepare the study; `folder` is for the page (None: `studies` in the project)."""
         _, options = split_options(cells[0].changes if cells else NONE)
         self.project = project
-        self.study = study.at(options.top_k)
+        self.study = study.with_top_k(options.top_k)
         self.cells = cells
         self._basis = basis
         self._folder = folder or project.path / "studies"
@@ -420,7 +420,7 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
         adapter = context.need(AdapterInfo).info
         _, options = split_options(cell.changes)
         lab = to_json_types(asdict(Lab(context, options).measure()))
-        transformed = transformed_systems(context, options)
+        transformed = measure_transformed(context, options)
     diagnostics: dict[str, Values] = lab["diagnostics"]
     for system, figures in transformed.items():
         diagnostics[system] = diagnostics.get(system, {}) | figures

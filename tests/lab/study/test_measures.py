@@ -17,7 +17,7 @@ from engine.evaluation.rankers import Among
 from engine.lab.checks.diagnostics import Similarities
 from engine.lab.checks.options import LabOptions
 from engine.lab.study import measures
-from engine.lab.study.measures import measure_all_queries, measured_sets, transformed_systems
+from engine.lab.study.measures import measure_all_queries, measure_transformed, measured_sets
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.queries.rules.tokens import question_key
 from engine.settings.load import validate
@@ -81,7 +81,7 @@ def test_figures_of_all_queries_are_among_the_documents_that_a_query_names(
     monkeypatch.setattr(measures, "measured_sets", lambda *_: [asked])
     store = SimpleNamespace(chunks=list)
     context: Any = SimpleNamespace(store=store, settings=validate({}))
-    systems = transformed_systems(context, LabOptions())
+    systems = measure_transformed(context, LabOptions())
     assert systems["base"]["accuracy@5, all queries"] == 50
     bootstrapped = systems["base, standardised"]["accuracy@5, percent"]["value"]
     assert bootstrapped == pytest.approx(50, abs=5)
