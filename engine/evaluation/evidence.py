@@ -75,7 +75,7 @@ class Evidence:
         """Return the lead of one system over another, per query (q,)."""
         return self.systems[name] - self.systems[reference]
 
-    def of(self, names: Iterable[str]) -> Evidence:
+    def select_systems(self, names: Iterable[str]) -> Evidence:
         """Return the same queries for some of the systems."""
         return replace(self, systems={name: self.systems[name] for name in names})
 

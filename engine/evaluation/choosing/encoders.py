@@ -289,7 +289,7 @@ def build_sets(
 
 
 def count_ranked(sets: Sequence[tuple[QuerySet, Rankers]], chunks: Sequence[Chunk]) -> int:
-    """Return how many chunks queries were ranked among, 0 if all."""
+    """Return the size of the sample of chunks that queries were ranked among, 0 for all chunks."""
     _, rankers = sets[0]
     ranked = len(rankers.chunks)
     return ranked if ranked < len(chunks) else 0
@@ -299,11 +299,11 @@ def _measure_set(
     context: StageContext, encoder: Encoder, queries: QuerySet, rankers: Rankers
 ) -> TrialFigures:
     """Return nDCG@10 per query of a set in each search mode."""
-    among = rankers.find_allowed(queries)
+    allowed = rankers.find_allowed(queries)
     chunks = chunk_vectors(context, encoder, rankers.chunks)
     vectors = encoder.encode_queries(queries.texts, lambda _done: context.check_stop())
-    queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, among)
-    rankers.rank_by_encoder(OWN, queries, vectors, chunks, among, encoder.similarity)
+    queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, allowed)
+    rankers.rank_by_encoder(OWN, queries, vectors, chunks, allowed, encoder.similarity)
     fusion = HybridFusion(
         context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids)
     )

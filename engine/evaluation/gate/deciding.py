@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.core.messages.report import GateRow, SearchMode, Standing
 from engine.evaluation.evidence import Evidence, PreferenceEvidence, RungName
-from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
 from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.rules import Rules
 from engine.evaluation.gate.trial import Trial
@@ -20,7 +20,7 @@ def decide(
     reference: Option,
     candidates: Sequence[Option],
     *,
-    foreseen: Foreseen = NOTHING_FORESEEN,
+    prior_knowledge: PriorKnowledge = NO_PRIOR_KNOWLEDGE,
     preferences: Mapping[str, PreferenceEvidence] | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
@@ -28,12 +28,12 @@ def decide(
     """Choose between the reference and the candidates, listed nearest to the reference first.
 
     `preferences` maps a candidate to what people said of its lists and those of the reference.
-    Without priors in `foreseen` only a proof counts. Raises ValueError if the arrays of a rung
-    differ in length or hold NaN.
+    Without `prior_knowledge` only a proof counts. Raises ValueError if the arrays of a rung differ
+    in length or hold NaN.
     """
     preferences = preferences or {}
     rungs = Ladder(ladder, reference.name, candidates, samples, seed)
-    has_evidence = rungs.trials or preferences or foreseen.priors
+    has_evidence = rungs.trials or preferences or prior_knowledge.priors
     if not candidates or not has_evidence:
         return Decision(
             mode=mode,
@@ -43,7 +43,7 @@ def decide(
             rung=None,
             queries=0,
         )
-    rules = Rules(mode, rungs, candidates, foreseen, preferences)
+    rules = Rules(mode, rungs, candidates, prior_knowledge, preferences)
     rows = [rules.judge(candidate) for candidate in candidates]
     chosen = _choose(rows, rules)
     name = reference.name

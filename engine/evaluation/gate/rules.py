@@ -28,7 +28,7 @@ from engine.core.messages.report import (
 )
 from engine.core.systems import BASE
 from engine.evaluation.evidence import RUNGS, PreferenceEvidence, RungName
-from engine.evaluation.gate.decision import Foreseen, Option
+from engine.evaluation.gate.decision import Option, PriorKnowledge
 from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.trial import Trial, Z
 
@@ -86,13 +86,13 @@ class Rules:
         mode: SearchMode,
         ladder: Ladder,
         candidates: Sequence[Option],
-        foreseen: Foreseen,
+        prior_knowledge: PriorKnowledge,
         preferences: Mapping[str, PreferenceEvidence],
     ) -> None:
         self._mode: SearchMode = mode
         self._ladder = ladder
         self._adapted = [option.name for option in candidates if option.encoder != BASE]
-        self._foreseen = foreseen
+        self._prior_knowledge = prior_knowledge
         self._preferences = preferences
         self._proving = ladder.find_proving_trials()
         # Only preferences about people's own questions prove anything.
@@ -178,7 +178,7 @@ class Rules:
         """Return a candidate's error in points: of the sample, and of its kind of queries."""
         rung_error = 0.0
         if trial.rung != "judged":
-            rung_error = find_rung_error(trial.rung, self._mode, self._foreseen.rung_errors)
+            rung_error = find_rung_error(trial.rung, self._mode, self._prior_knowledge.rung_errors)
         return float(np.hypot(trial.error(name), rung_error))
 
     def _find_exclusion(self, name: str) -> RungName | None:
@@ -198,7 +198,7 @@ class Rules:
 
     def _build_expectation(self, name: str) -> Expectation | None:
         """Update a candidate's prior by every rung, each with its sampling error and rung error."""
-        prior = self._foreseen.priors.get(name)
+        prior = self._prior_knowledge.priors.get(name)
         if prior is None:
             return None
         effect = prior.effect

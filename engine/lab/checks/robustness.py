@@ -51,7 +51,7 @@ from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.heldout import cap_queries
 
 if TYPE_CHECKING:
-    from engine.evaluation.rankers import Among, Rankers
+    from engine.evaluation.rankers import AllowedChunks, Rankers
 
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10", MULTIHOP)
 _HYBRID_ENCODER = "encoder of hybrid search"
@@ -429,7 +429,7 @@ class RobustnessStudy:
                 return perturbed
         return None
 
-    def _rank(self, queries: QuerySet, allowed: Among) -> None:
+    def _rank(self, queries: QuerySet, allowed: AllowedChunks) -> None:
         """Rank by base, the adapted encoder if there is one, and the encoders in use.
 
         Systems of the same weight share the vectors.

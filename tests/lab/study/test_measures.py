@@ -13,7 +13,7 @@ from engine.encoders.geometry.similarity import COSINE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists import focused
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import Among
+from engine.evaluation.rankers import AllowedChunks
 from engine.lab.checks.diagnostics import Similarities
 from engine.lab.checks.options import LabOptions
 from engine.lab.study import measures
@@ -57,7 +57,7 @@ class FakeRankers:
     def document_of(self, ids: Ids) -> Ids:
         return ids
 
-    def find_allowed(self, queries: QuerySet) -> Among:
+    def find_allowed(self, queries: QuerySet) -> AllowedChunks:
         return [np.array(sorted(match.documents)) for match in queries.matches]
 
     def candidate(self, _weight: float) -> SimpleNamespace:
