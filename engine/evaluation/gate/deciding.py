@@ -56,26 +56,18 @@ def decide(
             standing = "proved"
             proof = rules.proofs[name]
     described = _find_describing_trial(rungs, chosen, proof)
-    queries = 0
-    measured_rung = None
-    if described is not None:
-        queries = described.evidence.queries
-        measured_rung = described.rung
-    proving_preferences = None
-    if proof == "preferred":
-        proving_preferences = preferences[name]
     decision = Decision(
         mode=mode,
         chosen=name,
         reference=reference.name,
         standing=standing,
         rung=proof or rungs.find_last_word(),
-        queries=queries,
+        queries=0 if described is None else described.evidence.queries,
         candidates=tuple(_describe_row(row, rungs, described, row is chosen) for row in rows),
         ladder=rungs.results(),
         judged_needed=rungs.count_judged_needed(),
-        measured_on=measured_rung,
-        preferences=proving_preferences,
+        measured_on=None if described is None else described.rung,
+        preferences=preferences[name] if proof == "preferred" else None,
     )
     contender = decision.contender
     if contender is None:

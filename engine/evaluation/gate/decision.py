@@ -34,7 +34,7 @@ NO_PRIOR_KNOWLEDGE = PriorKnowledge({}, {})
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """A rung of the ladder: its queries, how many it needs to decide, and their documents."""
+    """A rung of the ladder: how many `queries` it has, of how many `texts`, and needs to decide."""
 
     rung: RungName
     queries: int

@@ -94,6 +94,7 @@ def split_focused(
 def _build_focused_set(
     snapshot: ProjectSnapshot, judgments: list[Judgment], chunks: Sequence[Chunk]
 ) -> FocusedSet:
+    """Return the set of these questions, with the chunks that were judged right or wrong."""
     marked = {question_key(query.text): query for query in read_marks(snapshot.project).values()}
     judged = []
     for judgment in judgments:
