@@ -107,7 +107,9 @@ def group_by_text(
     groups: dict[tuple[str, str | None], list[DocumentQuery]] = defaultdict(list)
     for query in queries:
         words = " ".join(folded_words(query.text))
-        groups[words, hashes.get(query.chunk_id)].append(query)
+        # A query about a whole document names no chunk.
+        content_hash = hashes.get(query.chunk_id)
+        groups[words, content_hash].append(query)
     return [tuple(group) for group in groups.values()]
 
 

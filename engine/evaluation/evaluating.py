@@ -187,17 +187,16 @@ class Evaluation:
         Either project.toml says so, or the share was chosen together with the encoder.
         """
         share = selection.hybrid.share
-        if self._settings.search.fusion != "auto":
-            why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
-        elif share == self._chooser.reference_share:
-            why = f"Hybrid search sums {weighted_label(share or EQUAL)}."
-            if share == FOREIGN:
-                why = f"The encoder was not trained on the language of these documents. {why}"
-        else:
-            label = weighted_label(share or EQUAL)
-            why = f"Hybrid search sums {label}, chosen together with its encoder."
+        why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
         if share is None:
             return FusionChoice("rrf", EQUAL, why)
+        if self._settings.search.fusion == "auto":
+            label = weighted_label(share)
+            why = f"Hybrid search sums {label}."
+            if share != self._chooser.reference_share:
+                why = f"Hybrid search sums {label}, chosen together with its encoder."
+            elif share == FOREIGN:
+                why = f"The encoder was not trained on the language of these documents. {why}"
         return FusionChoice("weighted", share, why)
 
     def _fuse(self, selection: Selection) -> None:

@@ -84,7 +84,8 @@ class Recipe:
     """What was trained, as far as the effect depends on it.
 
     `examples` counts training queries, with repetition. Experience holds for the same recipe and
-    for rates and numbers of examples like those measured; for others it is widened.
+    for rates and numbers of examples like those measured; for others it is widened. The defaults
+    are those of the recipe for model-written queries.
     """
 
     objective: str

@@ -85,6 +85,7 @@ class MarkedQuery:
         evidence = tuple(dict.fromkeys(mark.text for mark in right))
         paths = {mark.path for mark in right}
         path = None
+        # A judged query names one document or none.
         if len(paths) == 1 and any(_is_short(text) for text in evidence):
             path = paths.pop()
         return JudgedQuery(self.key, self.text, evidence, path=path)

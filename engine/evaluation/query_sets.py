@@ -62,6 +62,10 @@ class QuerySet:
         """Return the rows of the queries that can be measured."""
         return [row for row, judgment in enumerate(self.judgments) if judgment.usable]
 
+    def usable_judgments(self) -> list[Judgment]:
+        """Return the judgments of the queries that can be measured."""
+        return [judgment for judgment in self.judgments if judgment.usable]
+
     def ignored_by(self, row: int) -> Collection[int]:
         """Return the chunks that are neither right nor wrong for a query."""
         if not self.ignored:

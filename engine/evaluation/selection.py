@@ -292,9 +292,9 @@ class EncoderChooser:
     ) -> list[Option]:
         """Return the options that experience may speak of.
 
-        In hybrid search an encoder has one share, its usual one, unless judged questions measure
-        others. Evidence on the usual share would say nothing against another one, and with several
-        shares to choose from, the prior of one may look safe by chance.
+        Of an encoder in hybrid search, this is the one with its usual share, and those that judged
+        questions measure. Nothing else would measure another share, so that nothing could speak
+        against it; and of the priors of several shares, one may look safe by chance.
         """
         covered = []
         for option in options:
@@ -312,7 +312,7 @@ class EncoderChooser:
         """Measure nDCG@10 per query of every option on a set."""
         assert queries.rung is not None, "`_list_deciding_sets` selects sets with a rung"
         rows = queries.usable()
-        judgments = [queries.judgments[row] for row in rows]
+        judgments = queries.usable_judgments()
         values: dict[str, Doubles] = {}
         for option in options:
             values[option.name] = self._measure(self._rank(queries, option)[rows], judgments)

@@ -77,9 +77,10 @@ class EvaluateStage(Stage):
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
         """Return a note if judgments were added or changed."""
         artifact = snapshot.store.artifact(EvaluationInfo)
-        if artifact is None:
+        # Of an evaluation without a fingerprint of its judgments, nothing is known.
+        if artifact is None or not artifact.info.judgments:
             return ""
-        if artifact.info.judgments in ("", judgments_fingerprint(snapshot.store)):
+        if artifact.info.judgments == judgments_fingerprint(snapshot.store):
             return ""
         return "judgments were added or changed"
 

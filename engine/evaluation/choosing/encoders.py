@@ -309,7 +309,7 @@ def _measure_set(
     )
     fused = fuser.fuse(queries, OWN, default_share(context))
     rows = queries.usable()
-    judgments = [queries.judgments[row] for row in rows]
+    judgments = queries.usable_judgments()
 
     def measure(ranking: Ids) -> tuple[float, ...]:
         return tuple(measure_ndcg(ranking[rows], judgments, rankers.document_of).tolist())

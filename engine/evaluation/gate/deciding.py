@@ -55,18 +55,18 @@ def decide(
         if chosen.outcome == "proved":
             standing = "proved"
             proof = rules.proofs[name]
-    described = _find_describing_trial(rungs, chosen, proof)
+    shown = _find_describing_trial(rungs, chosen, proof)
     decision = Decision(
         mode=mode,
         chosen=name,
         reference=reference.name,
         standing=standing,
         rung=proof or rungs.find_last_word(),
-        queries=0 if described is None else described.evidence.queries,
-        candidates=tuple(_describe_row(row, rungs, described, row is chosen) for row in rows),
+        queries=0 if shown is None else shown.evidence.queries,
+        candidates=tuple(_describe_row(row, rungs, shown, row is chosen) for row in rows),
         ladder=rungs.results(),
         judged_needed=rungs.count_judged_needed(),
-        measured_on=None if described is None else described.rung,
+        measured_on=None if shown is None else shown.rung,
         preferences=preferences[name] if proof == "preferred" else None,
     )
     contender = decision.contender
@@ -131,12 +131,12 @@ def _find_describing_trial(
     return next((trial for trial in ladder.trials if trial.evidence is ladder.shown), None)
 
 
-def _describe_row(row: GateRow, ladder: Ladder, described: Trial | None, in_use: bool) -> GateRow:
-    """Return a row with the figures of the described rung, as far as it measured it."""
+def _describe_row(row: GateRow, ladder: Ladder, shown: Trial | None, in_use: bool) -> GateRow:
+    """Return a candidate's row with its figures on the rung of the trial that is shown, if any."""
     row = replace(row, in_use=in_use)
     trial = None
-    if described is not None:
-        trial = ladder.find_trial(described.rung, row.name)
+    if shown is not None:
+        trial = ladder.find_trial(shown.rung, row.name)
     if trial is None:
         return row
     return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))

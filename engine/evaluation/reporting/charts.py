@@ -209,6 +209,7 @@ def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
         )
     style: Any = (0, DASHES[number % len(DASHES)])
     size = 7.0
+    # A single point has no line, and a larger sign.
     if len(points) == 1:
         style = ""
         size = 10.5
@@ -269,10 +270,9 @@ def _scale(
     """Scale an axis to about `most` round numbers that enclose [low, high]; `whole`: integers."""
     from matplotlib.ticker import MaxNLocator
 
+    # An axis needs two ends that differ.
     if math.isclose(low, high):
-        room = (abs(low) or 1) / 10
-        if whole:
-            room = 1.0
+        room = 1.0 if whole else (abs(low) or 1) / 10
         low -= room
         high += room
     ticks = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(low, high)
@@ -320,7 +320,7 @@ def _colour(number: int) -> str:
 
 
 def _thin_out(points: Sequence[Point]) -> list[Point]:
-    """Return about `MAX_POINTS` evenly chosen points at most, including the last one."""
+    """Return at most `MAX_POINTS` points at equal steps, and the last one."""
     step = math.ceil(len(points) / MAX_POINTS)
     chosen = list(points[::step])
     if chosen[-1] != points[-1]:

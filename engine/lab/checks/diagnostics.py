@@ -169,6 +169,7 @@ def describe(
         answers = chunks[np.concatenate(similarities.answers)]
         ratios = alignment(ranked.vectors[query_rows], answers, chunks)
     else:
+        # A similarity −d_L: its square is the squared distance.
         to_answers = np.square(np.concatenate(similarities.correct))
         to_nearest = np.square(ranked.scores[query_rows, 0])
         ratios = alignment_of(to_answers, to_nearest)
@@ -244,19 +245,15 @@ class EncoderDiagnostics:
         self._similarities: dict[str, Similarities] = {}
 
     def record(
-        self,
-        name: str,
-        queries: QuerySet,
-        query_vectors: Floats,
-        chunks: Floats,
-        similarity: Similarity = COSINE,
+        self, name: str, query_vectors: Floats, chunks: Floats, similarity: Similarity = COSINE
     ) -> None:
-        """Record the diagnostics of an encoder that has ranked `query_set`; ignore other sets.
+        """Record the diagnostics of an encoder that has ranked `query_set`, if there is one.
 
         Takes its vectors of the set's queries (q, d) and of all chunks (N, d), and how they are
         compared.
         """
-        if queries is not self.query_set:
+        queries = self.query_set
+        if queries is None:
             return
         ranked = Ranked(query_vectors, queries.rankings[name], queries.scores[name], similarity)
         judgments = queries.judgments

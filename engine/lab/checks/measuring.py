@@ -141,7 +141,7 @@ class Lab:
             ids, scores = self._rankers.nearest(vectors, chunks, allowed, candidate.similarity)
             queries.rankings[name] = ids
             queries.scores[name] = scores
-            self._diagnostics.record(name, queries, vectors, chunks, candidate.similarity)
+            self._diagnostics.record(name, vectors, chunks, candidate.similarity)
         self._pairs.record(name, candidate)
         # Without an adapter there is nothing that could have been forgotten.
         if self._rankers.adapter:

@@ -151,10 +151,11 @@ def cell_key(
     encoder: str = "",
     times: Sequence[int] = (),
 ) -> str:
-    """Return a fingerprint of what the cell's figures depend on.
+    """Return a fingerprint of what the figures of a cell with these `changes` depend on.
 
-    `encoder`: the fingerprint of a base encoder other than the project's. `times`: when the files
-    that the cell is measured with changed.
+    `settings` are the project's, `chunks` how many it has. `encoder`: the fingerprint of a base
+    encoder other than the project's. `times`: when the files that the cell is measured with
+    changed.
     """
     parts = _trained_parts(changes, settings, chunks)
     if times:
@@ -170,9 +171,9 @@ def training_key(
 
     It takes the arguments of `cell_key`, and leaves out what the cell is measured with.
     """
-    chosen = _without_sections(changes, (*SECTIONS, *MEASURING))
+    others = _without_sections(changes, (*SECTIONS, *MEASURING))
     parts = _trained_parts(changes, settings, chunks)
-    return fingerprint(encoder=encoder, chosen=chosen, **parts)
+    return fingerprint(encoder=encoder, chosen=others, **parts)
 
 
 def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
@@ -227,11 +228,12 @@ def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """Return all settings of a cell; raises SettingsError that names the cell."""
+    """Return all settings of a cell with these changes. Raises SettingsError that names them."""
     try:
         changes_of_settings, _ = split_options(changes)
         dumped = settings.model_dump(exclude_none=True)
         changed = validate(apply_changes(dumped, changes_of_settings))
+        # Raises for settings that no training can have together.
         config_of(changed)
     except SettingsError as error:
         named = ", ".join(f"{name} = {format_toml_value(value)}" for name, value in changes.items())

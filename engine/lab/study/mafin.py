@@ -244,9 +244,7 @@ def measure_encoder(
     queries = encoder.encode_queries(judged.texts, lambda _done: context.check_stop())
     allowed = rankers.find_allowed(judged)
     ids, _ = rankers.nearest(queries, vectors, allowed, encoder.similarity)
-    rows = judged.usable()
-    judgments = [judged.judgments[row] for row in rows]
-    return measure(ids[rows], judgments, rankers.document_of, MAFIN)
+    return measure(ids[judged.usable()], judged.usable_judgments(), rankers.document_of, MAFIN)
 
 
 def compare_with_black_box(
@@ -292,7 +290,7 @@ def compare_with_black_box(
         pairs,
         settings.evaluation.bootstrap_samples,
         settings.training.seed,
-        clusters_of(judged.judgments[row] for row in judged.usable()),
+        clusters_of(judged.usable_judgments()),
     )
     rows: dict[str, Values] = {}
     for name, by_metric in figures.items():

@@ -272,7 +272,7 @@ def measure_merged(
     merged encoders out of their comparison.
     """
     rows = judged.usable()
-    judgments = [judged.judgments[row] for row in rows]
+    judgments = judged.usable_judgments()
     weights = sorted(context.settings.evaluation.interpolation_weights)
     values = {}
     for candidate in map(rankers.candidate, (0.0, *weights)):

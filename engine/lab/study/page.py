@@ -259,15 +259,18 @@ def _name_general_text(study: Study, cells: MeasuredCells) -> str | None:
 
 
 def _lacks_synonyms(study: Study, rows: Sequence[Row]) -> bool:
-    """Return whether the study has columns for synonyms but no synonyms were available."""
+    """Return whether the study has rows or a column for synonyms but none were available."""
     labels = {label for system, label in study.systems.items() if f", {SUBSTITUTE}" in system}
-    measured = any(row.system in labels or row.values.get("substituted") for row in rows)
-    return bool(labels or study.facts == "perturbed") and bool(rows) and not measured
+    wants_synonyms = labels or study.facts == "perturbed"
+    if not wants_synonyms or not rows:
+        return False
+    return not any(row.system in labels or row.values.get("substituted") for row in rows)
 
 
 def _uses_general_text(study: Study) -> bool:
     """Return whether questions or passages of general knowledge are measured."""
     names = [*study.columns, *(chart.kind for chart in study.charts)]
+    # Such as `Δ general hit@5`, `general similarities` and `distances`.
     return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 

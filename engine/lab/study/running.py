@@ -361,6 +361,7 @@ def _modification_times(changes: Changes) -> list[int]:
     for name in FILES:
         if changes.get(name):
             path = Path(changes[name])
+            # The file itself, or what is read of a BEIR folder.
             files += [path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv")]
     return [file.stat().st_mtime_ns for file in files if file.is_file()]
 

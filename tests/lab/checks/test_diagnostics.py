@@ -106,11 +106,10 @@ def test_the_first_queries_that_can_be_measured_describe_an_encoder() -> None:
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
     diagnostics = EncoderDiagnostics([unanswered, heldout], KEYS, OWNERS)
     assert diagnostics.query_set is heldout
-    for queries in (unanswered, heldout):
-        diagnostics.record("base", queries, ASKED, CHUNKS)
+    diagnostics.record("base", ASKED, CHUNKS)
     heldout.rankings["adapted"] = heldout.rankings["base"]
     heldout.scores["adapted"] = heldout.scores["base"] - 1
-    diagnostics.record("adapted", heldout, ASKED, CHUNKS, Lorentz())
+    diagnostics.record("adapted", ASKED, CHUNKS, Lorentz())
     diagnostics.alias("in_use", "base")
     diagnostics.alias("other", "nothing")
     assert set(diagnostics.diagnostics) == {"base", "in_use", "adapted"}
@@ -130,8 +129,7 @@ def test_judged_documents_describe_an_encoder_before_held_out_queries_do() -> No
     )
     heldout = query_set("synthetic", [by_chunk("a", 9), by_chunk("b", 9)])
     diagnostics = EncoderDiagnostics([judged, heldout], KEYS, OWNERS, Sampling(top=1))
-    for queries in (judged, heldout):
-        diagnostics.record("base", queries, ASKED, CHUNKS)
+    diagnostics.record("base", ASKED, CHUNKS)
     assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, (
         "0 of the held-out ones"
     )
