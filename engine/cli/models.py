@@ -5,7 +5,6 @@ Commands fetch, add, check and remove models.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, app, print_json, print_line, stoppable
+from engine.cli.app import AsJson, app, print_json, print_line, print_note, stoppable
 from engine.core.platforms.processes import quote_argument
 from engine.core.text import harmless, size_text
 
@@ -82,11 +81,17 @@ def models(
         )
     if named is None:
         listed = model_list.list_all_models(context)
-        print_json(listed) if as_json else _show(listed)
+        if as_json:
+            print_json(listed)
+        else:
+            _show(listed)
         return
     if action == "remove":
         path = service.remove_model(named)
-        print_json({"path": str(path)}) if as_json else print(harmless(str(path)))
+        if as_json:
+            print_json({"path": str(path)})
+        else:
+            print(harmless(str(path)))
         return
     with stoppable() as stop, _progress(as_json) as progress:
         if action == "get":
@@ -99,39 +104,34 @@ def models(
         print_line(changed)
     else:
         print(harmless(str(changed.path)))
-        _say_next(action, changed, is_pack=to is not None)
+        if action == "verify":
+            files = f"{changed.files} files, {size_text(changed.size)}"
+            print_note(f"{changed.name} is whole: {files}.")
+        elif to:
+            command = f"engine models add {changed.path.name}"
+            print_note(f"Copy it to the other machine, and run there: {command}")
+        else:
+            _show_how_to_use(changed)
 
 
-def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
-    commands: list[str] = []
-    if action == "verify":
-        note = f"{changed.name} is whole: {changed.files} files, {size_text(changed.size)}."
-    elif is_pack:
-        note = f"Copy it to the other machine, and run there: engine models add {changed.path.name}"
+def _show_how_to_use(changed: ModelChange) -> None:
+    """Print the commands that make a project use a model."""
+    name = quote_argument(changed.name)
+    if changed.kind == "language model":
+        name = quote_argument(changed.path.name)
+    print_note("To use it in a project:")
+    print_note(f"  engine config set PROJECT {SETTINGS[changed.kind]} {name}")
+    if changed.kind == "encoder":
+        print_note(f"  engine new PROJECT FOLDER --model {name}    (a new one)")
+    elif changed.kind == "reranker":
+        print_note("  engine config set PROJECT search.rerank on")
     else:
-        name = changed.path.name if changed.kind == "language model" else changed.name
-        note = "To use it in a project:"
-        commands = _list_uses(changed.kind, quote_argument(name))
-    print(harmless(note), file=sys.stderr)
-    for command in commands:
-        print(harmless(f"  {command}"), file=sys.stderr)
-
-
-def _list_uses(kind: str, name: str) -> list[str]:
-    """Return the commands that make a project use a model."""
-    commands = [f"engine config set PROJECT {SETTINGS[kind]} {name}"]
-    if kind == "encoder":
-        commands.append(f"engine new PROJECT FOLDER --model {name}    (a new one)")
-    elif kind == "reranker":
-        commands.append("engine config set PROJECT search.rerank on")
-    else:
-        commands.append("engine config set PROJECT queries.backend gguf")
-    return commands
+        print_note("  engine config set PROJECT queries.backend gguf")
 
 
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for (bytes done, bytes of all).
+    """Yield a callback for the bytes done and the bytes of all files.
 
     It shows a bar on a terminal, and prints JSON lines with --json.
     """
@@ -177,7 +177,10 @@ def _show(listed: list[ListedModel]) -> None:
     for kind, title in TITLES.items():
         here = [model for model in listed if model.kind == kind and model.here]
         others = [model for model in listed if model.kind == kind and not model.here]
-        print(f"{title} on this machine" + ("" if here else ": none"))
+        if here:
+            print(f"{title} on this machine")
+        else:
+            print(f"{title} on this machine: none")
         for model in here:
             _show_here(model)
         if others:
@@ -189,34 +192,37 @@ def _show(listed: list[ListedModel]) -> None:
 
 def _show_here(model: ListedModel) -> None:
     print(harmless(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})"))
-    if facts := _describe(model):
+    facts = _describe(model)
+    if facts:
         print(harmless(f"      {facts}"))
     if model.problem:
         print(harmless(f"      ✗ {model.problem}"))
+    elif model.fits:
+        print(f"      ✓ fits: it takes {size_text(model.memory)}")
     else:
-        if model.fits:
-            sign = "✓ fits"
-        else:
-            sign = "✗ does not fit into the free memory"
-        print(f"      {sign}: it takes {size_text(model.memory)}")
+        memory = size_text(model.memory)
+        print(f"      ✗ does not fit into the free memory: it takes {memory}")
     if model.used_by:
         print(harmless(f"      used by {', '.join(model.used_by)}"))
     print(harmless(f"      {model.path}"))
 
 
 def _describe(model: ListedModel) -> str:
-    parts: list[str] = []
+    """Return what is known of a model: architecture, sizes, languages, licence."""
+    facts: list[str] = []
     if model.kind == "language model" and model.parameters is not None:
-        parts += [part for part in (model.architecture, model.quantisation) if part]
-        parts += [f"{model.parameters / 1e9:.2g} billion parameters", f"context {model.context}"]
-        parts += ["chat template" if model.chat_template else "no chat template"]
+        facts += filter(None, (model.architecture, model.quantisation))
+        facts.append(f"{model.parameters / 1e9:.2g} billion parameters")
+        facts.append(f"context {model.context}")
+        facts.append("chat template" if model.chat_template else "no chat template")
     if model.dimension:
-        parts += [f"{model.dimension} dimensions", f"at most {model.context} tokens"]
+        facts.append(f"{model.dimension} dimensions")
+        facts.append(f"at most {model.context} tokens")
     if model.kind == "encoder" and model.languages:
-        parts += [_format_languages(model.languages)]
+        facts.append(_format_languages(model.languages))
     if model.licence:
-        parts += [model.licence]
-    return ", ".join(parts)
+        facts.append(model.licence)
+    return ", ".join(facts)
 
 
 def _format_languages(languages: tuple[str, ...]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +11,12 @@ from engine.cli.app import (
     AsJson,
     ProjectName,
     ProjectOrFolder,
-    agree,
     app,
-    cleaned_up,
+    interruptible,
     opened,
     print_json,
+    print_note,
+    require_consent,
 )
 from engine.core.text import format_files_and_size, harmless
 
@@ -43,27 +43,24 @@ def export(
     """Export the encoder, vectors, chunks or queries. The export is complete or absent."""
     from engine.export.take import export_project
 
-    with opened(name) as project, cleaned_up():
+    parts = None
+    if only is not None:
+        parts = only.split(",")
+    with opened(name) as project, interruptible():
         made = export_project(
-            project.folder,
-            target,
-            only.split(",") if only is not None else None,
-            report=lambda text: print(f"  {text}", file=sys.stderr),
+            project.folder, target, parts, report=lambda text: print_note(f"  {text}")
         )
     for kind, why in made.left_out.items():
-        print(harmless(f"Left out: {kind}. {why}"), file=sys.stderr)
+        print_note(f"Left out: {kind}. {why}")
     for note in made.notes:
-        print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)
+        print_note(f"Note: {note.what} {note.to_do}")
     if made.with_text:
-        print(f"These hold words of your documents: {', '.join(made.with_text)}.", file=sys.stderr)
+        print_note(f"These hold words of your documents: {', '.join(made.with_text)}.")
     if as_json:
         print_json(made)
     else:
         print(harmless(str(made.folder)))
-        print(
-            f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.",
-            file=sys.stderr,
-        )
+        print_note(f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.")
 
 
 @app.command()
@@ -85,10 +82,12 @@ def purge(
     from engine.project.folder import ProjectFolder
 
     project = find_cached_project(name) or ProjectFolder.open(name)
-    others = ", ".join(map(str, found_sources(project)))
-    also = f", and what 'engine find' keeps of {others}" if others else ""
+    what = str(project.path)
+    found = ", ".join(map(str, found_sources(project)))
+    if found:
+        what += f", and what 'engine find' keeps of {found}"
     size = format_files_and_size(*extent(project))
-    agree(harmless(f"Delete {project.path}{also}: {size}? Your documents stay."), yes, "purge")
+    require_consent(f"Delete {what}: {size}? Your documents stay.", yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
