@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
 from engine.encoders.fingerprint import read_prompts
-from engine.encoders.model_folder import ModelFolder, module_folders, read_object
+from engine.encoders.model_folder import ModelFolder, read_modules, read_object
 from engine.encoders.pooling import read_modes
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_bert(model: ModelFolder) -> _Bert:
 
     Raises UsageError for any other architecture, tokenizer or pooling.
     """
-    modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
+    modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in read_modules(model.path)]
     config = read_object(model.transformer_path / "config.json")
     tokenizer = read_object(model.tokenizer_file)
     pooler: dict[str, Any] = {}

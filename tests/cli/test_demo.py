@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from engine.cli import demo
-from engine.cli.demo import show_change, find_telling_change
+from engine.cli.demo import find_telling_change, show_change
 from engine.core.figures import FigureTable
 from engine.core.messages.report import Change, Changes, FoundHit, QuerySetKind, QuerySetReport
 

@@ -20,7 +20,7 @@ from engine.core.messages.wire import to_json
 from engine.core.platforms.files import rename, sync
 from engine.encoders.graph.shared_graphs import files_in_place_of
 from engine.encoders.kinds.chosen import model_path
-from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders
+from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, read_modules
 from engine.endpoint.address import is_server
 from engine.export.bundle.archive import (
     COPIED,
@@ -256,7 +256,7 @@ def _list_model_files(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str
         if path.is_file():
             yield place, path
             continue
-        folders = {path, *(folder for _, folder in module_folders(path))}
+        folders = {path, *(folder for _, folder in read_modules(path))}
         for folder in sorted(folders):
             if not folder.is_dir():
                 continue
