@@ -47,7 +47,7 @@ class TextModel:
         return COSINE
 
     def tokenise(self, texts: Sequence[str]) -> Any:
-        """Return what the tokenizer gives for texts, without padding; `input_ids` has their tokens."""
+        """Return what the tokenizer gives for texts, without padding, such as `input_ids`."""
         return self.tokenizer(
             list(map(encodable, texts)),
             truncation=True,

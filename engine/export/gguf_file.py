@@ -41,13 +41,13 @@ def check_bert(model: ModelFolder) -> _Bert:
 
     Raises UsageError for any other architecture, tokenizer or pooling.
     """
-    modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in read_modules(model.path)]
+    modules = read_modules(model.path)
     config = read_object(model.transformer_path / "config.json")
     tokenizer = read_object(model.tokenizer_file)
     pooler: dict[str, Any] = {}
-    for kind, folder in modules:
-        if kind == "Pooling":
-            pooler = read_object(folder / "config.json")
+    for module in modules:
+        if module.kind == "Pooling":
+            pooler = read_object(module.folder / "config.json")
             break
     modes = (model.pooling,) if model.pooling else read_modes(pooler)
     prompts = read_prompts(model)

@@ -16,14 +16,16 @@ from engine.core.disk import file_sha256
 from engine.core.errors import CancelledError, ModelError
 from engine.core.platforms.names import is_reserved
 
-BLOCK = 1 << 20
-MAX_FILES = 200
-MAX_NAME = 200
+BLOCK = 1 << 20  # bytes that are read at a time
+MAX_FILES = 200  # of a model
+MAX_LISTED = 10_000  # files of a repository
+MAX_NAME = 200  # characters of a path
 SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".txt", ".jinja"})
 """Extensions of files that are data: weights without code, configuration, tokenizers."""
+# README.md, LICENSE, LICENCE.txt, NOTICE.
 _PAPERS = re.compile(r"(README\.md|LICEN[CS]E(\.md|\.txt)?|NOTICE(\.md|\.txt)?)", re.IGNORECASE)
 _PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".npy"})
-_MODULE = re.compile(r"\d{1,2}_[A-Za-z]{1,40}")
+_MODULE = re.compile(r"\d{1,2}_[A-Za-z]{1,40}")  # the folder of a module, such as 1_Pooling
 _DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from another place."
 
 
@@ -31,7 +33,8 @@ _DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from
 class ModelPart:
     """A file of a model.
 
-    `path` is relative to its folder, with slashes. `sha256` and `blob_id` are "" if not known.
+    `path` is relative to its folder, with slashes. `sha256` and `blob_id` (git's, a sha1) are "" if
+    not known.
     """
 
     path: str
@@ -45,18 +48,18 @@ def check_name(path: str) -> str:
 
     Raises ModelError if it could lead elsewhere.
     """
-    parts = PurePosixPath(path).parts
-    unsafe = (
+    steps = PurePosixPath(path).parts
+    is_unsafe = (
         not path
         or len(path) > MAX_NAME
         or "\\" in path
         or any(ord(char) < 32 for char in path)
-        or path != "/".join(parts)
-        or any(part in ("..", ".", "/") for part in parts)
+        or path != "/".join(steps)  # it has empty steps, or ends with a slash
+        or any(step in ("..", ".", "/") for step in steps)
         or PureWindowsPath(path).drive
-        or any(map(is_reserved, parts))
+        or any(map(is_reserved, steps))
     )
-    if unsafe:
+    if is_unsafe:
         raise ModelError(
             "The model was not taken: one of its files has an unsafe name.",
             f"{path[:MAX_NAME]!r} could be written outside the folder of the model.",
@@ -82,7 +85,7 @@ def choose_parts(parts: Sequence[ModelPart], globs: Sequence[str] = ()) -> list[
 
     Raises ModelError if a name is unsafe, weights are missing, or all are pickled.
     """
-    if len(parts) > MAX_FILES * 50:
+    if len(parts) > MAX_LISTED:
         raise _incomplete_error("It lists too many files.")
     for part in parts:
         check_name(part.path)
@@ -158,18 +161,18 @@ def check_part(
     check_stop(should_stop)
     sha256 = file_sha256(path)
     if part.sha256:
-        same = sha256 == part.sha256
+        is_same = sha256 == part.sha256
     elif part.blob_id:
-        same = hash_blob(path, should_stop) == part.blob_id
+        is_same = hash_blob(path, should_stop) == part.blob_id
     else:
         raise altered_error(part.path, "No digest of it is known, so it cannot be checked.")
-    if not same:
+    if not is_same:
         raise altered_error(part.path, "Its digest is not the one that it should have.")
     return ModelPart(part.path, size, sha256, part.blob_id)
 
 
 def hash_part(path: Path, name: str, should_stop: Callable[[], bool] = lambda: False) -> ModelPart:
-    """Return the manifest entry of the file at `path`."""
+    """Return the part called `name`, with both digests of the file at `path`."""
     check_stop(should_stop)
     return ModelPart(name, path.stat().st_size, file_sha256(path), hash_blob(path, should_stop))
 

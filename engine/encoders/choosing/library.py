@@ -15,7 +15,7 @@ from engine.core.messages.encoders import EncoderFile
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.model_folder import DEFAULT_MODEL, bundled_folder, folder_facts, folder_name
 from engine.gguf.header import read_header
-from engine.gguf.places import NAMED, OWN, Found, find_models, hugging_face, real_path
+from engine.gguf.places import NAMED, OWN, FoundModel, find_models, hugging_face, real_path
 from engine.models.installed import list_installed
 
 # Depth of sub-folders searched below a folder that settings name.
@@ -108,7 +108,7 @@ def _describe_folder(location: _Location) -> EncoderFile:
     )
 
 
-def _describe_gguf(file: Found) -> EncoderFile | None:
+def _describe_gguf(file: FoundModel) -> EncoderFile | None:
     """Describe a GGUF file; None for language models and files without a readable header.
 
     `engine models` lists those.

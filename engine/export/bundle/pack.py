@@ -256,7 +256,7 @@ def _list_model_files(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str
         if path.is_file():
             yield place, path
             continue
-        folders = {path, *(folder for _, folder in read_modules(path))}
+        folders = {path, *(module.folder for module in read_modules(path))}
         for folder in sorted(folders):
             if not folder.is_dir():
                 continue
