@@ -76,17 +76,17 @@ def purge(
     Everything that was made from the documents is deleted. What else on this machine may hold their
     text is listed.
     """
-    from engine.export.purge import extent, found_sources
+    from engine.export.purge import list_cached_sources, measure_purge
     from engine.export.purge import purge as remove
     from engine.project.cached import find_cached_project
     from engine.project.folder import ProjectFolder
 
     project = find_cached_project(name) or ProjectFolder.open(name)
     what = str(project.path)
-    found = ", ".join(map(str, found_sources(project)))
+    found = ", ".join(map(str, list_cached_sources(project)))
     if found:
         what += f", and what 'engine find' keeps of {found}"
-    size = format_files_and_size(*extent(project))
+    size = format_files_and_size(*measure_purge(project))
     require_consent(f"Delete {what}: {size}? Your documents stay.", yes, "purge")
     done = remove(project)
     if as_json:

@@ -53,6 +53,9 @@ def _check_adapter(source: Source) -> None:
         )
 
 
+# The checks below read properties that raise the errors.
+
+
 def _check_model(source: Source) -> None:
     for encoder in source.encoders.values():
         _ = encoder.folder
@@ -169,7 +172,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in KINDS if name in wanted)
 
 
-def available(
+def find_available(
     source: Source, kinds: Iterable[str], *, insist: bool
 ) -> tuple[list[Kind], dict[str, str]]:
     """Return the kinds that the project has, and why it lacks the others.
@@ -190,5 +193,5 @@ def available(
         raise next(iter(errors.values()))
     reasons = {}
     for name, lack in errors.items():
-        reasons[name] = f"{lack.what} {lack.why}" if lack.why else lack.what
+        reasons[name] = f"{lack.what} {lack.why}".rstrip()
     return present, reasons

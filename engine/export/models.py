@@ -40,13 +40,16 @@ def write_adapter(source: Source, folder: Path) -> None:
     different weights, `semantic-adapter/` is that of semantic search.
     """
     adapter, weight = source.adapter()
-    _copy_adapter(adapter, folder / ADAPTER_FOLDER, weight or 1.0)
-    semantic = source.adapter_weights()[1]["semantic"]
-    if semantic not in (0.0, weight):
-        _copy_adapter(adapter, folder / (OF_SEMANTIC_SEARCH + ADAPTER_FOLDER), semantic)
+    _copy_adapter(adapter, folder / ADAPTER_FOLDER, weight or 1.0)  # whole, if it is not in use
+    _, weights = source.adapter_weights()
+    semantic_weight = weights["semantic"]
+    if semantic_weight not in (0.0, weight):
+        target = folder / (OF_SEMANTIC_SEARCH + ADAPTER_FOLDER)
+        _copy_adapter(adapter, target, semantic_weight)
 
 
 def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:
+    """Copy an adapter with the interpolation weight in its `lora_alpha`, which scales ΔW."""
     target.mkdir()
     shutil.copyfile(adapter / "adapter_model.safetensors", target / "adapter_model.safetensors")
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
@@ -101,6 +104,7 @@ def _convert(
 
 
 def _save(source: Source, part: ModelPart, folder: Path) -> None:
+    """Write an encoder as a sentence-transformers folder."""
     from engine.encoders.saving import save_encoder
 
     in_use = source.encoders[part.mode]

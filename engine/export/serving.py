@@ -71,12 +71,12 @@ def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
 
 def check_complete(source: Source) -> None:
     """Raise NotBuiltError unless every index holds exactly the chunks of the database."""
-    known = source.need(LexicalInfo).info
-    counts = {source.index.count, known.chunks, source.store.count("chunks")}
+    lexical = source.need(LexicalInfo).info
+    counts = {source.index.count, lexical.chunks, source.store.count("chunks")}
     if source.semantic_index is not None:
         counts.add(source.semantic_index.count)
-    if len(counts) > 1 or known.chunks_fingerprint != source.store.corpus_fingerprint():
-        raise _explain_outdated(source)
+    if len(counts) > 1 or lexical.chunks_fingerprint != source.store.corpus_fingerprint():
+        raise _outdated_error(source)
 
 
 def check_searchable(source: Source) -> None:
@@ -110,25 +110,25 @@ def read_blocks(source: Source) -> Iterator[Block]:
     keys = np.sort(source.index.keys())
     semantic = source.semantic_index
     if semantic is not None and not np.array_equal(keys, np.sort(semantic.keys())):
-        raise _explain_outdated(source)
+        raise _outdated_error(source)
     terms = chunk_terms(LexicalIndex.open(source.project.folder_of(source.need(LexicalInfo))))
     for first in range(0, len(keys), BLOCK):
-        wanted = keys[first : first + BLOCK]
-        ids = wanted.tolist()
+        block_keys = keys[first : first + BLOCK]
+        ids = block_keys.tolist()
         chunks = source.store.chunks_by_id(ids)
         document_ids = {chunk.document_id for chunk in chunks.values()}
         documents = {key: source.store.document_card(key) for key in document_ids}
         block_terms = list(islice(terms, len(ids)))
         if [entry.id for entry in block_terms] != ids or len(chunks) < len(ids):
-            raise _explain_outdated(source)
+            raise _outdated_error(source)
         rows = []
         for entry in block_terms:
             chunk = chunks[entry.id]
             rows.append((chunk, documents[chunk.document_id], entry))
-        vectors = source.index.form.vectors(source.index.rows(wanted))
+        vectors = source.index.form.vectors(source.index.rows(block_keys))
         semantic_vectors = None
         if semantic is not None:
-            semantic_vectors = semantic.form.vectors(semantic.rows(wanted))
+            semantic_vectors = semantic.form.vectors(semantic.rows(block_keys))
         yield Block(rows, vectors, semantic_vectors)
 
 
@@ -192,7 +192,7 @@ def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Pa
     return place
 
 
-def _explain_outdated(source: Source) -> NotBuiltError:
+def _outdated_error(source: Source) -> NotBuiltError:
     return NotBuiltError(
         "The indexes do not hold the documents as they are now.",
         "Search elsewhere would find other chunks than here.",

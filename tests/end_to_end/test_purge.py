@@ -26,7 +26,7 @@ from engine.encoders.graph.shared_graphs import graphs_root
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
 from engine.export.folder import LOCK, RECORD, remembered
-from engine.export.purge import UNFINISHED, extent, purge
+from engine.export.purge import UNFINISHED, measure_purge, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
@@ -305,7 +305,7 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
 def test_the_command_asks(project: Path) -> None:
     refused, error = error_of("purge", str(project))
     assert (refused, error["code"]) == (2, "confirmation-impossible")
-    files, _ = extent(ProjectFolder.open(project))
+    files, _ = measure_purge(ProjectFolder.open(project))
     code, told = answer(project, b"n\n")
     assert code == 130
     assert files in numbers(told)

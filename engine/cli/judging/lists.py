@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from engine.project.folder import ProjectFolder
     from engine.service.judging_queue import ToJudge
-    from engine.service.preferring import Comparing
+    from engine.service.preferring import ListComparer
 
 Answer = Literal["first", "second", "same", "skip", "undo", "quit"]
 ANSWERS: dict[str, Answer] = {
@@ -81,9 +81,9 @@ def compare_lists(
 
     `named`: the user's queries, empty for the project's own. `quoted`: the project, for a shell.
     """
-    from engine.service.preferring import Comparing
+    from engine.service.preferring import ListComparer
 
-    comparing = Comparing()
+    comparing = ListComparer()
     try:
         session = ComparingSession(project, comparing, mode)
         ended = session.run(named)
@@ -101,7 +101,9 @@ def compare_lists(
 class ComparingSession:
     """Asks about pairs of lists. Every answer is saved at once and can be taken back."""
 
-    def __init__(self, project: ProjectFolder, comparing: Comparing, mode: ListMode | None) -> None:
+    def __init__(
+        self, project: ProjectFolder, comparing: ListComparer, mode: ListMode | None
+    ) -> None:
         from engine.cli.console import progress_console
 
         self._project = project

@@ -22,11 +22,11 @@ from engine.export.bundle.archive import (
     Manifest,
     check_name,
     copy_stream,
-    damaged,
+    damaged_error,
     list_entries,
+    malformed_as_damaged,
     read_manifest,
-    reading,
-    unsafe,
+    unsafe_error,
     verify_seal,
 )
 from engine.export.bundle.pack import describe_unfinished
@@ -59,16 +59,16 @@ class _Bundle:
     manifest: Manifest | None
 
     def copy(self, name: str, target: IO[bytes] | None) -> None:
-        """Copy a file of the bundle.
+        """Copy a file of the bundle, or only read it without a `target`.
 
         Raises DamagedError if it differs from the manifest, OSError.
         """
         assert self.manifest is not None
-        with reading():
+        with malformed_as_damaged():
             source = self.archive.open(self.infos[name])
         with source:
             if copy_stream(source, target) != self.manifest.files[name]:
-                raise damaged(f"{name} is not the file that was bundled")
+                raise damaged_error(f"{name} is not the file that was bundled")
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
         raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
     with file.open("rb") as raw:
         digest = verify_seal(raw)
-        with _entries(raw) as (archive, infos):
+        with _open_archive(raw) as (archive, infos):
             if not is_encrypted(infos):
                 yield _Bundle(digest, False, archive, infos, read_manifest(archive, infos))
                 return
@@ -95,16 +95,16 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
             with TemporaryFile(dir=place) as decrypted:
                 decrypt(archive, word, decrypted)
                 verify_seal(decrypted)
-                with _entries(decrypted) as (body, body_infos):
+                with _open_archive(decrypted) as (body, body_infos):
                     manifest = read_manifest(body, body_infos)
                     yield _Bundle(digest, True, body, body_infos, manifest)
 
 
 @contextmanager
-def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
+def _open_archive(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
     """Yield the archive in a file, and its entries by name."""
     length = file.seek(0, 2)
-    with reading():
+    with malformed_as_damaged():
         archive = ZipFile(file)
     with archive:
         yield archive, list_entries(archive, length)
@@ -134,7 +134,7 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
 
 
 def _describe_unfinished(bundle: _Bundle) -> tuple[ExportNote, ...]:
-    """Return what its database says, if this version can read it."""
+    """Return the note of `describe_unfinished`, if this version can read the bundle's database."""
     check_room(Path(gettempdir()), bundle.infos[DATABASE].file_size)
     with TemporaryDirectory() as place:
         path = Path(place) / DATABASE
@@ -147,9 +147,10 @@ def _describe_unfinished(bundle: _Bundle) -> tuple[ExportNote, ...]:
 
 
 def _check_tables(database: Path) -> None:
+    """Raise InputError for a database with parts, such as triggers, that no project has."""
     part = find_foreign_part(database)
     if part:
-        raise unsafe(f"Its database holds {part}, which no project has")
+        raise unsafe_error(f"Its database holds {part}, which no project has")
 
 
 def unbundle(
@@ -194,7 +195,7 @@ def unbundle(
         for folder in manifest.folders:
             (project.path / folder).mkdir(parents=True, exist_ok=True)
         moved = {named: str(final / place) for named, place in manifest.models.items()}
-        _settle(project, moved, model)
+        _adapt_to_this_machine(project, moved, model)
         sync_tree(project.path)
         rename(project.path, final)
         sync(final.parent)
@@ -203,7 +204,7 @@ def unbundle(
 
 
 def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
-    # Settings come last: without them the folder is no project.
+    """Write the files; settings come last, as without them the folder is no project."""
     for name in sorted(files, key=lambda name: (name == SETTINGS, name)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,9 +213,10 @@ def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
             bundle.copy(name, target)
 
 
-def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
+def _adapt_to_this_machine(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
     """Check settings and database, and give the models their names on this machine.
 
+    `moved`: names of the bundle's models → their places here. `model`: where the encoder's is.
     Public servers are no longer allowed, and a server is not used as reranker: it would get
     passages unasked. The next evaluation decides.
     """
@@ -316,6 +318,7 @@ def _check_model(
 
     info = indexes[0].info
     adapter = project.path / info.adapter if info.adapter else None
+    # With the graph of its query encoder, a search mode needs no model.
     graphs = [QueryGraph.open(project.path / index.folder, index.info.encoder) for index in indexes]
     if all(graphs):
         search = "can search by meaning"
