@@ -224,6 +224,11 @@ def parse_assignments(texts: list[str]) -> dict[str, Any]:
     return values
 
 
+def print_text(text: str) -> None:
+    """Print a line on standard output, without control characters."""
+    print(harmless(text))
+
+
 def print_note(text: str) -> None:
     """Print a line for people on standard error, without control characters."""
     print(harmless(text), file=sys.stderr)

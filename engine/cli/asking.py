@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, handling, opened, print_json
+from engine.cli.app import AsJson, ProjectName, app, handling, opened, print_json, print_text
 from engine.core.errors import CancelledError
 from engine.core.text import harmless
 
@@ -86,7 +86,7 @@ def _show_sources(written: Answer, hits: Sequence[Hit]) -> None:
     if lines:
         print()
     for line in lines:
-        print(harmless(line))
+        print_text(line)
 
 
 class _Printer:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import app, print_note, require_consent
+from engine.cli.app import app, print_note, print_text, require_consent
 from engine.core.platforms.stopping import take_input
-from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.assistants.install import Change
@@ -75,7 +74,7 @@ def write_change(change: Change, yes: bool, command: str, note: str) -> None:
     """Show a change of a file, make it if the user agrees, and print the note."""
     lines = change.diff()
     for line in lines:
-        print(harmless(line))
+        print_text(line)
     if not lines:
         print_note(f"{change.path} has it already.")
         return

@@ -25,10 +25,11 @@ from engine.cli.app import (
     print_json,
     print_line,
     print_note,
+    print_text,
     stoppable,
 )
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import format_count, harmless, size_text
+from engine.core.text import format_count, size_text
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -92,7 +93,7 @@ def new(
     for place, path in paths_as_typed.items():
         if place.is_dir() and os.access(place, os.R_OK) and not any(place.iterdir()):
             print_note(f"Note: {path} is empty. Put documents there before you run it.")
-    print(harmless(str(made.path)))
+    print_text(str(made.path))
     if proposal:
         _show_proposal(proposal, name)
     print_note(f"Next: engine run {quote_argument(name)}")
@@ -218,7 +219,7 @@ def _show_offer(name: str, as_json: bool) -> None:
         print_json(offer)
         return
     for line in offer.lines():
-        print(harmless(line))
+        print_text(line)
 
 
 def _run(
@@ -498,6 +499,6 @@ def demo(
         show_found(sample.search(query, top=hits_shown, by_document=True), console)
     sample.close()
     print()
-    print(harmless(f"Project: {sample.path}"))
-    print(harmless(f"Report:  {report.folder / 'report.html'}"))
+    print_text(f"Project: {sample.path}")
+    print_text(f"Report:  {report.folder / 'report.html'}")
     print(f'Next:    engine search {quote_argument(project)} "your question"')

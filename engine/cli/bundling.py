@@ -18,9 +18,9 @@ from engine.cli.app import (
     interruptible,
     print_json,
     print_note,
+    print_text,
     require_consent,
 )
-from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.core.messages.project import Bundled, Unbundled
@@ -87,7 +87,7 @@ def bundle(
     if as_json:
         print_json(made)
     else:
-        print(harmless(str(made.file)))
+        print_text(str(made.file))
         print_note(f"{_format_size(made)} in one file, with text of the documents.")
 
 
@@ -114,7 +114,7 @@ def unbundle(
     if as_json:
         print_json(made)
     else:
-        print(harmless(str(made.folder)))
+        print_text(str(made.folder))
         print_note(f"{_format_size(made)} unpacked, with text of the documents.")
 
 
@@ -185,7 +185,7 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
         part = "what search reads of the project" if found.search_only else "the whole project"
         created = found.created[:16].replace("T", " ")
         content = f"{part} {found.project} in {found.files} files, bundled {created} UTC"
-    print(harmless(f"{found.file}: undamaged, {content}"))
+    print_text(f"{found.file}: undamaged, {content}")
     print(f"sha256 {found.sha256}")
 
 

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, Group, ProjectName, app, opened, print_json, print_note
+from engine.cli.app import (
+    AsJson,
+    Group,
+    ProjectName,
+    app,
+    opened,
+    print_json,
+    print_note,
+    print_text,
+)
 from engine.core.disk import path_exists
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
@@ -110,7 +118,7 @@ def list_settings(
         return
     for setting in shown:
         sign = "" if setting.set else "# "
-        print(harmless(f"{sign}{setting.key} = {setting.text}"))
+        print_text(f"{sign}{setting.key} = {setting.text}")
     others = len(settings) - len(shown)
     if others:
         command = f"engine config list {quote_argument(name)} --all"
@@ -127,7 +135,7 @@ def get(name: ProjectName, key: Key, as_json: AsJson = False) -> None:
     if as_json:
         print_json(current)
     else:
-        print(harmless(to_text(current.value, setting.key.kind)))
+        print_text(to_text(current.value, setting.key.kind))
 
 
 @config.command("set")

@@ -15,6 +15,7 @@ from engine.cli.app import (
     opened,
     print_json,
     print_note,
+    print_text,
     stoppable,
 )
 from engine.core.platforms.processes import quote_argument
@@ -92,13 +93,13 @@ def _list(name: str | None, as_json: bool) -> None:
         return
     for file in files:
         names = ", ".join(file.names)
-        print(harmless(f"{names}  ({file.place}, {file.kind}, {size_text(file.size)})"))
+        print_text(f"{names}  ({file.place}, {file.kind}, {size_text(file.size)})")
         if file.problem:
-            print(harmless(f"    ✗ {file.problem}"))
+            print_text(f"    ✗ {file.problem}")
         else:
-            print(harmless(f"    {file.facts}"))
+            print_text(f"    {file.facts}")
         if file.model not in file.names:
-            print(harmless(f"    {file.model}"))
+            print_text(f"    {file.model}")
 
 
 def _propose(name: str, as_json: bool) -> None:
@@ -155,16 +156,16 @@ def _show_proposal(proposal: EncoderProposal, project: str) -> None:
         what = "A sample of the documents"
     print(f"{what}: {proposal.format_languages or 'in no language that is known'}")
     if not proposal.unknown:
-        print(harmless(f"{proposal.encoder} suits them."))
+        print_text(f"{proposal.encoder} suits them.")
         if not proposal.model:
             return
-        print(harmless(f"{proposal.model} is expected to find more. {proposal.purpose}"))
+        print_text(f"{proposal.model} is expected to find more. {proposal.purpose}")
     else:
-        print(harmless(f"{proposal.encoder} was not trained on {proposal.unknown:.0%} of it."))
+        print_text(f"{proposal.encoder} was not trained on {proposal.unknown:.0%} of it.")
         if not proposal.model:
             print("No encoder of the catalogue fits. 'engine encoders' lists those that are here.")
             return
-        print(harmless(f"{proposal.model} was. {proposal.purpose}"))
+        print_text(f"{proposal.model} was. {proposal.purpose}")
     if not proposal.here:
         print(f"    engine models get {proposal.model}    ({size_text(proposal.size)})")
     print(f"    engine config set {quote_argument(project)} encoder.model {proposal.model}")
@@ -198,7 +199,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         heading = result.named or "the encoder of the project"
         if result.error:
             heading += f"  ✗ {result.error.what} {result.error.why}"
-        print(harmless(heading))
+        print_text(heading)
         if result.trial is None or table is None:
             continue
         for mode, figure in table.systems[result.named].items():
@@ -213,7 +214,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
             print(line)
         print(f"    {_format_cost(result.trial)}")
         for key, value in result.trial.changes.items():
-            print(harmless(f"    {_format_config_command(project, key, value)}"))
+            print_text(f"    {_format_config_command(project, key, value)}")
     if table is None:
         return
     print(

@@ -19,6 +19,7 @@ from engine.cli.app import (
     opened,
     print_json,
     print_note,
+    print_text,
 )
 from engine.core.text import harmless
 
@@ -39,7 +40,7 @@ def list_projects(as_json: AsJson = False) -> None:
     else:
         width = max(map(len, names), default=0)
         for name, path in names.items():
-            print(harmless(f"{name:{width}}  {path}"))
+            print_text(f"{name:{width}}  {path}")
     if not names:
         print_note(f"No projects in {projects_root()} yet. 'engine new' creates one.")
 
@@ -140,7 +141,7 @@ def report(
         for gate in found.gates.values():
             show_gate(gate, output())
         print(found.fusion.get("reason", ""))
-    print(harmless(f"Report: {found.folder / 'report.html'}"))
+    print_text(f"Report: {found.folder / 'report.html'}")
 
 
 @app.command()
@@ -218,6 +219,6 @@ def _prove(target: Path, model: str | None, *, as_json: bool) -> None:
         print_json(result)
     else:
         print(f"Attempts to open a network socket: {len(result.attempts)}.")
-        print(harmless(f"Proof: {target}, with all figures in {target.with_suffix('.json')}"))
+        print_text(f"Proof: {target}, with all figures in {target.with_suffix('.json')}")
     if result.attempts:
         raise typer.Exit(3)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, app, print_json, print_line, print_note, stoppable
+from engine.cli.app import AsJson, app, print_json, print_line, print_note, print_text, stoppable
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import harmless, size_text
+from engine.core.text import size_text
 
 if TYPE_CHECKING:
     from engine.core.messages.models import ListedModel, ModelChange
@@ -91,7 +91,7 @@ def models(
         if as_json:
             print_json({"path": str(path)})
         else:
-            print(harmless(str(path)))
+            print_text(str(path))
         return
     with stoppable() as stop, _progress(as_json) as progress:
         if action == "get":
@@ -103,7 +103,7 @@ def models(
     if as_json:
         print_line(changed)
     else:
-        print(harmless(str(changed.path)))
+        print_text(str(changed.path))
         if action == "verify":
             files = f"{changed.files} files, {size_text(changed.size)}"
             print_note(f"{changed.name} is whole: {files}.")
@@ -191,20 +191,20 @@ def _show(listed: list[ListedModel]) -> None:
 
 
 def _show_here(model: ListedModel) -> None:
-    print(harmless(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})"))
+    print_text(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})")
     facts = _describe(model)
     if facts:
-        print(harmless(f"      {facts}"))
+        print_text(f"      {facts}")
     if model.problem:
-        print(harmless(f"      ✗ {model.problem}"))
+        print_text(f"      ✗ {model.problem}")
     elif model.fits:
         print(f"      ✓ fits: it takes {size_text(model.memory)}")
     else:
         memory = size_text(model.memory)
         print(f"      ✗ does not fit into the free memory: it takes {memory}")
     if model.used_by:
-        print(harmless(f"      used by {', '.join(model.used_by)}"))
-    print(harmless(f"      {model.path}"))
+        print_text(f"      used by {', '.join(model.used_by)}")
+    print_text(f"      {model.path}")
 
 
 def _describe(model: ListedModel) -> str:
@@ -239,5 +239,5 @@ def _show_other(model: ListedModel) -> None:
         facts.append("✗ more than the disk has room for")
     elif not model.fits:
         facts.append(f"✗ takes {size_text(model.memory)}, more memory than is free")
-    print(harmless(f"  {model.name}  ({', '.join(facts)})"))
-    print(harmless(f"      {model.purpose}"))
+    print_text(f"  {model.name}  ({', '.join(facts)})")
+    print_text(f"      {model.purpose}")

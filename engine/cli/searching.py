@@ -19,6 +19,7 @@ from engine.cli.app import (
     opened,
     print_json,
     print_note,
+    print_text,
     stoppable,
 )
 from engine.core.disk import expand_home, path_exists
@@ -346,13 +347,13 @@ def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
     elif hit_format.files:
         show_notes(found)
         for path in dict.fromkeys(map(_find_file, found.hits)):
-            print(harmless(path))
+            print_text(path)
     else:
         show_found(found, output(), _list_source_folders(project), dated=hit_format.dated)
         for kind, counts in found.facets.items():
             if counts:
                 values = ", ".join(f"{value} ({count})" for value, count in counts.items())
-                print(harmless(f"{kind}: {values}"))
+                print_text(f"{kind}: {values}")
 
 
 def _find_file(hit: Hit) -> str:

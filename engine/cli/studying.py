@@ -23,11 +23,11 @@ from engine.cli.app import (
     parse_assignments,
     print_json,
     print_note,
+    print_text,
     stoppable,
 )
 from engine.core.disk import expand_home
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -403,7 +403,7 @@ def lab(
     if as_json:
         print_json(data)
     else:
-        print(harmless(f"Page: {Path(data['folder']) / 'lab.html'}"))
+        print_text(f"Page: {Path(data['folder']) / 'lab.html'}")
 
 
 def _is_beir_folder(name: str) -> bool:
@@ -505,7 +505,7 @@ def _run(
             print_json(plan)
         elif not as_json:
             for cell in work.cells:
-                print(harmless(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]"))
+                print_text(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]")
         return plan
 
     def begin(cell: Cell) -> None:
@@ -517,7 +517,7 @@ def _run(
         print_json(page)
     elif not as_json:
         show_study(page, output())
-        print(harmless(f"Page: {Path(page['folder']) / page['name']}.html"))
+        print_text(f"Page: {Path(page['folder']) / page['name']}.html")
         print_note(page["differs"])
     if work.failed:
         raise failure(work.failed)
@@ -574,8 +574,8 @@ def _list(
         print_json(rows)
         return
     for row in rows:
-        print(harmless(f"{row.name:<12} {row.source}: {row.shows}"))
-        print(harmless(f"{'':<12} {row.cost} {row.differs}"))
+        print_text(f"{row.name:<12} {row.source}: {row.shows}")
+        print_text(f"{'':<12} {row.cost} {row.differs}")
     if name is None:
         print_note(
             "With a project it also says how long each takes here: engine study --list PROJECT"

@@ -16,9 +16,10 @@ from engine.cli.app import (
     opened,
     print_json,
     print_note,
+    print_text,
     require_consent,
 )
-from engine.core.text import format_files_and_size, harmless
+from engine.core.text import format_files_and_size
 
 
 @app.command()
@@ -59,7 +60,7 @@ def export(
     if as_json:
         print_json(made)
     else:
-        print(harmless(str(made.folder)))
+        print_text(str(made.folder))
         print_note(f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.")
 
 
@@ -93,4 +94,4 @@ def purge(
         print_json(done)
     else:
         for line in done.lines():
-            print(harmless(line))
+            print_text(line)

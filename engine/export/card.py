@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
 from engine.core.messages.report import IMPORTED_SET, QUERY_SETS, SearchMode
@@ -28,6 +27,7 @@ from engine.export.models import (
     OF_SEMANTIC_SEARCH,
     QUERY_FOLDER,
 )
+from engine.export.serving import load_template
 from engine.export.source import Source
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo
 from engine.version import __version__
@@ -93,11 +93,6 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
 
     `known`: from `collect_facts`.
     """
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     own_systems = known["own_systems"]
     hidden = find_twins(own_systems)
 
@@ -106,8 +101,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
             return f"{label_of(name)} (in use)"
         return label_of(name)
 
-    environment.filters["label"] = label_system
-    template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
+    template = load_template(_TEMPLATE, label=label_system)
     for part in ("", *PARTS):
         if (folder / part).is_dir():
             text = template.render(

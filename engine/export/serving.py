@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +20,7 @@ from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
+    from jinja2 import Template
     from numpy.typing import NDArray
 
     from engine.lexical.impacts import ChunkTerms
@@ -170,21 +171,27 @@ def search_facts(source: Source) -> dict[str, Any]:
     }
 
 
+def load_template(name: str, **filters: Callable[[str], str]) -> Template:
+    """Load a template of the assets; an undefined name in it is an error."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(filters)
+    return environment.from_string(asset_path(name).read_text(encoding="utf-8"))
+
+
 def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Path:
     """Create `folder/target` with a README that shows a query there, and a manifest of the facts.
 
     `facts`: from `search_facts`. Returns the folder.
     """
-    from jinja2 import Environment, StrictUndefined
-
     vectors = facts["fingerprints"]
     has_two_indexes = vectors.get("semantic", vectors)["chunk_encoder"] != vectors["chunk_encoder"]
     place = folder / target
     place.mkdir()
-    environment = Environment(
-        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
+    template = load_template(_TEMPLATE)
     text = template.render(target=target, has_two_indexes=has_two_indexes, **facts)
     (place / "README.md").write_text(text, encoding="utf-8", newline="\n")
     manifest = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
