@@ -67,6 +67,7 @@ def main() -> None:
 
 
 def _run() -> None:
+    """Run the command, and end the process with its exit code."""
     try:
         _help_leading_process()
         command_line = _select_commands()
@@ -141,6 +142,7 @@ def _wants_json() -> bool:
 
 
 def _end_with(error: EngineError) -> NoReturn:
+    """Show an error, as JSON if wanted, and end with its exit code."""
     if _wants_json():
         import json
 
@@ -168,6 +170,7 @@ def _find_exit_code(error: EngineError) -> int:
 
 def _explain(error: Exception) -> EngineError:
     """Return the EngineError for wrong use, a file system error, or an internal fault."""
+    # An error of the command line library; its class is not public.
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
         return _explain_wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -193,6 +196,7 @@ def _explain(error: Exception) -> EngineError:
 
 
 def _explain_wrong_use(error: Any) -> UsageError:
+    """Return the UsageError for an error of the command line library, with advice."""
     if type(error).__name__ == "NoArgsIsHelpError":
         if not _wants_json():
             print(error.format_message(), file=sys.stderr)

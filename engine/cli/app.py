@@ -197,6 +197,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
+    # Its parameters are the options of `engine` itself, which have callbacks.
     pass
 
 

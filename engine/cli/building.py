@@ -120,6 +120,7 @@ def _propose(sources: list[Path]) -> EncoderProposal | None:
 
 
 def _show_proposal(proposal: EncoderProposal, name: str) -> None:
+    """Say which encoder suits the documents, and how to fetch it unless it is here."""
     languages = f"A sample of the documents is {proposal.format_languages}."
     if proposal.here:
         note = f"{languages} The encoder {proposal.model} knows it and is used."

@@ -198,7 +198,8 @@ def _read_password(file: Path | None, *, new: bool = False, ask: bool = True) ->
 
     if file is not None:
         try:
-            return (file.read_text(encoding="utf-8").splitlines() or [""])[0]
+            first_line, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
+            return first_line
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"{file} cannot be read.",

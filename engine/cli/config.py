@@ -199,7 +199,7 @@ def _format_value(name: str, key: str) -> str:
 
 def _change(name: str, key: str, value: Any) -> None:
     """Change a setting, None to its default, and print what follows from that."""
-    from engine.cli.status_text import to_refresh
+    from engine.cli.status_text import format_refresh_advice
     from engine.core.messages.project import WhatIf
     from engine.service.options import change_settings
     from engine.service.status import what_if
@@ -214,9 +214,9 @@ def _change(name: str, key: str, value: Any) -> None:
     print_note(f"{key} = {after} ({change})")
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
+        advice = format_refresh_advice(stale, name)
         remarks.append(
-            f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as"
-            " it is."
+            f"Stale now: {', '.join(stale)}. {advice}; until then, search stays as it is."
         )
     for remark in remarks:
         print_note(remark)

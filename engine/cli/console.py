@@ -247,6 +247,7 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
 
 
 def _show_study_table(found: Mapping[str, Any], console: Console) -> None:
+    """Print the table of a study, in parts that fit the width of the terminal."""
     from engine.lab.study.tables import format_figure, format_interval
 
     names = [metric_name(column) for column in found["columns"]]

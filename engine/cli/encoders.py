@@ -81,6 +81,7 @@ def encoders(
 
 
 def _list(name: str | None, as_json: bool) -> None:
+    """List the encoders of this machine, with PROJECT also those of its folders."""
     from engine.encoders.choosing.library import list_encoders
 
     if name is None:
@@ -103,6 +104,7 @@ def _list(name: str | None, as_json: bool) -> None:
 
 
 def _propose(name: str, as_json: bool) -> None:
+    """Print which encoder of the catalogue suits a project."""
     from engine.service.proposing import propose_for_project
 
     with opened(name) as project:

@@ -174,6 +174,7 @@ class _JsonProgress:
 
 
 def _show(listed: list[ListedModel]) -> None:
+    """Print the models of each kind: those on this machine, then those of the catalogue."""
     for kind, title in TITLES.items():
         here = [model for model in listed if model.kind == kind and model.here]
         others = [model for model in listed if model.kind == kind and not model.here]
@@ -191,6 +192,7 @@ def _show(listed: list[ListedModel]) -> None:
 
 
 def _show_here(model: ListedModel) -> None:
+    """Print a model on this machine: whether it fits into memory, and who uses it."""
     print_text(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})")
     facts = _describe(model)
     if facts:
@@ -234,6 +236,7 @@ def _format_languages(languages: tuple[str, ...]) -> str:
 
 
 def _show_other(model: ListedModel) -> None:
+    """Print a model that can be fetched."""
     facts = [f"about {size_text(model.size)}", _format_languages(model.languages), model.licence]
     if not model.room:
         facts.append("✗ more than the disk has room for")

@@ -56,6 +56,7 @@ def serve(
 
 
 def _serve_stdio(name: str) -> None:
+    """Answer JSON-RPC on standard input and output until the input ends."""
     from engine.search.server import Server
     from engine.service import methods
 
@@ -66,6 +67,7 @@ def _serve_stdio(name: str) -> None:
 
 
 def _serve_http(address: str, names: list[str]) -> None:
+    """Answer HTTP at a loopback address until Ctrl-C."""
     import threading
 
     from engine.assistants.http.api import LocalApi

@@ -170,7 +170,7 @@ def format_status(found: Status, name: str) -> Iterator[str]:
     yield from _format_stages(found, quoted)
     stale = [stage.stage for stage in found.stages if stage.state == "stale" and not stage.code]
     if stale and not found.running and not found.broken_off:
-        yield f"  {to_refresh(stale, name)}"
+        yield f"  {format_refresh_advice(stale, name)}"
     if found.in_use:
         yield from _format_in_use(found.in_use)
     yield from _format_last_run(found, quoted)
@@ -200,6 +200,7 @@ def _format_last_run(found: Status, quoted: str) -> Iterator[str]:
 
 
 def _format_sweep(found: Status, quoted: str) -> Iterator[str]:
+    """Yield lines on a study or sweep that is running or was stopped."""
     if found.sweep:
         done = f"{format_count(found.sweep['finished'], 'cell')} finished"
         if found.sweep["running"]:
@@ -243,8 +244,8 @@ def _find_unused_stages(found: Status) -> set[str]:
     return {stage.stage for stage in adaptation}
 
 
-def to_refresh(stale: Sequence[str], name: str) -> str:
-    """Return the command that brings stages up to date."""
+def format_refresh_advice(stale: Sequence[str], name: str) -> str:
+    """Return the beginning of a sentence: the command that brings stages up to date."""
     from engine.project.stage import SEARCH
 
     command = "run" if set(stale) <= set(SEARCH) else "adapt"
@@ -274,6 +275,7 @@ def _describe_place(progress: RunProgress) -> list[str]:
 
 
 def _format_progress(progress: RunProgress, quoted: str) -> Iterator[str]:
+    """Yield lines on where a run is, and whether it is paused."""
     from engine.core.text import duration
 
     parts = _describe_place(progress)
@@ -290,6 +292,7 @@ def _format_progress(progress: RunProgress, quoted: str) -> Iterator[str]:
 
 
 def _format_unread(state: str, files: Mapping[str, str], quoted: str) -> Iterator[str]:
+    """Yield a line for each of the first files in a state, and how many more there are."""
     for path, reason in list(files.items())[:FILES_SHOWN]:
         yield f"  {state:<10} {path}: {reason}"
     more = len(files) - FILES_SHOWN

@@ -111,6 +111,7 @@ def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardw
 
 
 def _decide_device(machine: Machine, device: str) -> HardwareChoice:
+    """Choose the device of a setting. Raises UsageError for one that is unknown or not there."""
     cuda = re.fullmatch(r"cuda(?::(\d{1,3}))?", device)
     if device not in ("auto", "cpu") and cuda is None:
         raise UsageError(
@@ -141,6 +142,7 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
 
 
 def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -> HardwareChoice:
+    """Choose the precision on a device. Raises UsageError for one that it lacks."""
     if dtype not in ("auto", *DTYPES):
         raise UsageError(
             f"There is no precision {dtype!r}.",
@@ -178,6 +180,7 @@ def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -
 
 
 def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
+    """Choose the precision on a CPU: bfloat16 only where it is faster, unless it is set."""
     if dtype == "float16":
         raise UsageError(
             "float16 needs a CUDA GPU.",

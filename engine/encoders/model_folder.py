@@ -336,6 +336,7 @@ def _check_modules(path: Path) -> list[Module]:
 
 
 def _refuse_custom_code(path: Path, modules: list[Module]) -> None:
+    """Raise ModelError for a model with Python code of its own."""
     reasons = []
     for module in modules:
         if not module.class_path.startswith(_OWN_MODULES):

@@ -114,6 +114,7 @@ class TransformerEncoder:
         return self._encode(texts, self._prompts.query, progress)
 
     def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
+        """Return the vectors (n, d) of texts; a batch too large for the memory is halved."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
         ids = self._token_ids(texts, prompt)
         prompt_length = self.text_model.prompt_length(prompt)

@@ -179,6 +179,7 @@ def _list_stale_stages(source: Source) -> list[str]:
 
 
 def _count_sizes(source: Source) -> dict[str, int]:
+    """Count documents, chunks, queries of each split and judged questions."""
     counts = source.store.counts()
     _, splits = source.store.query_counts()
     return {

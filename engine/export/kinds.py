@@ -39,6 +39,7 @@ class Kind:
 
 
 def _check_adapter(source: Source) -> None:
+    """Raise EngineError if there is no adapter, or peft could not load it."""
     folder, _ = source.adapter()
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
         to_do = "Export the model (--only model)."
@@ -81,6 +82,7 @@ def _check_gguf(source: Source) -> None:
 
 
 def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
+    """Raise UsageError for an encoder that is hyperbolic. `form`: what it would be written as."""
     adapters = [encoder.adapter for encoder in source.encoders.values() if encoder.adapter]
     if any(isinstance(read_geometry(adapter), Hyperbolic) for adapter in adapters):
         raise UsageError(

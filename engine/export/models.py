@@ -64,7 +64,7 @@ def write_models(source: Source, folder: Path) -> None:
 
     Folders that only semantic search uses have the prefix `semantic-`.
     """
-    for part in model_parts(source):
+    for part in list_model_parts(source):
         _save(source, part, folder / part.folder)
 
 
@@ -91,7 +91,7 @@ def _convert(
     """
     from engine.encoders.model_folder import resolve_model
 
-    for part in model_parts(source):
+    for part in list_model_parts(source):
         target = folder / f"{part.folder}-{form}"
         exported = folder / part.folder
         if exported.is_dir():
@@ -114,7 +114,7 @@ def _save(source: Source, part: ModelPart, folder: Path) -> None:
     )
 
 
-def model_parts(source: Source) -> tuple[ModelPart, ...]:
+def list_model_parts(source: Source) -> tuple[ModelPart, ...]:
     """Return the encoders that search uses.
 
     If semantic search has its own encoder for queries only, its chunks are those of hybrid search.

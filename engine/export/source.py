@@ -132,6 +132,7 @@ class Source(ProjectSnapshot):
         return {mode: self._find_encoder(mode) for mode in self.modes}
 
     def _find_encoder(self, mode: SearchMode) -> EncoderInUse:
+        """Return the encoder of a mode. Raises NotBuiltError if it is not the embedded one."""
         from engine.encoders.for_project import source_of
 
         info = self.vectors(mode).info
@@ -244,6 +245,7 @@ class Source(ProjectSnapshot):
         return None
 
     def _note_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
+        """Return a note on how to rank by a hyperbolic encoder's vectors; none for others."""
         geometry = self._find_hyperbolic(kinds)
         if geometry is None:
             return ()

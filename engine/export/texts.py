@@ -44,6 +44,7 @@ def write_vectors(source: Source, folder: Path) -> None:
 
 
 def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
+    """Write the vectors of one index, and what each row is."""
     import numpy as np
 
     target.mkdir()

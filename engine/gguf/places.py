@@ -70,6 +70,7 @@ def find_models(folders: Iterable[Path] = ()) -> list[FoundModel]:
 
 
 def _search_usual_places(environment: Mapping[str, str], home: Path) -> Iterator[FoundModel]:
+    """Yield the models of our own folder, LM Studio, Ollama and the Hugging Face cache."""
     yield from _find_files(models_folder(), OWN)
     for folder in (home / ".lmstudio", home / ".cache" / "lm-studio", lm_studio(home)):
         yield from _find_files(folder / "models", "LM Studio")
@@ -96,6 +97,7 @@ def lm_studio(home: Path) -> Path:
 
 
 def _list_ollama_folders(environment: Mapping[str, str], home: Path) -> list[Path]:
+    """Return the folders where Ollama may keep models; that of OLLAMA_MODELS comes first."""
     folders = [
         home / ".ollama" / "models",
         Path("/usr/share/ollama/.ollama/models"),

@@ -208,7 +208,8 @@ class EmbeddingModel(Model):
         keeps the last special token.
         """
         tokens: list[int] = super().tokenize(text, add_bos=True, special=False)
-        tokens = tokens or [max(0, self.token_eos())]
+        if not tokens:  # an empty text, if the model has no tokens of its own around texts
+            return [max(0, self.token_eos())]
         if len(tokens) <= self.n_batch:
             return tokens
         last_tokens: list[int] = [self.token_eos(), self._model.token_sep()]

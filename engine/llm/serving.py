@@ -43,7 +43,9 @@ def main() -> None:
         print(Served(error=to_dict(error)).model_dump_json(), file=output, flush=True)
         os._exit(1)
     listener = _listen(file.socket_path)
-    port = 80 if file.socket_path else listener.getsockname()[1]
+    port = 80  # of the address in requests, which a unix socket ignores
+    if not file.socket_path:
+        _, port = listener.getsockname()
     print(loader.served(port).model_dump_json(), file=output, flush=True)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
     uvicorn.Server(config).run(sockets=[listener])

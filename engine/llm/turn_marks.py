@@ -56,7 +56,10 @@ class Marks:
     headings: frozenset[str] = frozenset()
 
     def break_up(self, text: str) -> str:
-        """Return `text` with a space in each of these marks."""
+        """Return `text` with a space in each of these marks.
+
+        Such as `[ /INST]`, `# # # Response:` and `ASSISTANT :`.
+        """
         patterns = _compile_patterns(self)
         text = patterns.signs.sub(lambda sign: f"{sign[0][0]} {sign[0][1:]}", text)
         text = patterns.headings.sub(lambda signs: " ".join(signs[0]), text)
@@ -105,6 +108,7 @@ def _space_control_mark(match: re.Match[str]) -> str:
 
 @lru_cache(maxsize=64)
 def _compile_patterns(marks: Marks) -> _Patterns:
+    """Return the patterns that find these marks in a document."""
     signs = _join_alternatives(marks.signs)
     speakers = _join_alternatives(marks.speakers)
     headings = _join_alternatives(marks.headings)

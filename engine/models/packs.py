@@ -69,6 +69,7 @@ def write_pack(
 def _write_file(
     archive: zipfile.ZipFile, source: Path, name: str, should_stop: Callable[[], bool]
 ) -> None:
+    """Add a file under a name, block by block."""
     info = zipfile.ZipInfo(name, _EPOCH)
     info.file_size = source.stat().st_size
     with source.open("rb") as old, archive.open(info, "w", force_zip64=True) as new:
@@ -152,6 +153,7 @@ def _unpack_file(
     size: int,
     should_stop: Callable[[], bool],
 ) -> None:
+    """Write a file of a pack. Raises ModelError for one of more than `size` bytes."""
     written = 0
     with (
         disk_errors(f"{target} could not be written."),

@@ -80,6 +80,7 @@ def _describe_encoder(
     uses: dict[Path, list[str]],
     free: int,
 ) -> ListedModel:
+    """Return an encoder, as its files and the folder of models describe it."""
     listed = ListedModel(
         path=path,
         place=encoder.place,
@@ -104,6 +105,7 @@ def _describe_encoder(
 def _describe_reranker(
     model: InstalledModel, uses: dict[Path, list[str]], free: int
 ) -> ListedModel:
+    """Return an installed reranker, with the reason if it cannot be used."""
     problem = ""
     try:
         check_usable(model.kind, model.folder)

@@ -121,6 +121,7 @@ def add(
 
 
 def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
+    """Unpack a model pack, check the model and install it under its name or another."""
     from engine.models.packs import read_pack_manifest
 
     model = read_pack_manifest(source)
@@ -134,6 +135,7 @@ def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
 
 
 def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
+    """Copy a folder's files that loading may read, check the model and install it."""
     from engine.encoders.model_folder import folder_name
 
     name = check_model_name(name or folder_name(source))

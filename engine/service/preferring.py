@@ -317,6 +317,7 @@ class ListComparer:
 
 
 def _to_message(question: OpenQuestion) -> QuestionToJudge:
+    """Return a question as interfaces get it: with the passages to judge alone."""
     passages = []
     for number in question.open:
         hit = question.hits[number]

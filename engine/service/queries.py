@@ -202,6 +202,7 @@ def query(project: ProjectFolder, request: messages.ReadQuery) -> messages.Query
 
 
 def _read_query(store: Store, query_id: int) -> messages.QueryInChunk:
+    """Return a query with its chunk's text. Raises UsageError if there is no such query."""
     query = store.query(query_id)
     if query is None:
         raise UsageError(

@@ -142,7 +142,7 @@ class SystemLists:
         new = [text for text in texts if (fingerprint, text) not in self._vectors]
         if not new:
             return
-        vectors = self._encoder(choice, fingerprint).encode_queries(new)
+        vectors = self._get_encoder(choice, fingerprint).encode_queries(new)
         for text, vector in zip(new, np.asarray(vectors, np.float32), strict=True):
             self._vectors[fingerprint, text] = vector
 
@@ -251,7 +251,7 @@ class SystemLists:
             self.notes[note] = None
         return known
 
-    def _encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
+    def _get_encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
         """Return the query encoder of a system, which is kept.
 
         An encoder in use is opened as the graph stored with its index, which loads faster.
@@ -309,9 +309,10 @@ class SystemLists:
 def _cross_score(
     text: str, rankings: Rankings, fusion: str, ids: Ids, cosines: Floats
 ) -> dict[str, Ranking]:
-    """Return each ranking extended by the other's chunks, as search does unless it fuses ranks.
+    """Return the rankings by BM25 and by meaning, each with the scores of the other's chunks, too.
 
-    `cosines` (n,): those of the query with all chunks `ids` (n,), ascending.
+    Search does so, unless it fuses by ranks. `cosines` (n,): those of the query `text` with all
+    chunks `ids` (n,), which ascend.
     """
     import numpy as np
 

@@ -126,6 +126,7 @@ class JudgingSession:
             return "interrupted"
 
     def _gather(self, queries: Iterable[ToJudge], most: int | None) -> None:
+        """Find the queries with hits to judge, and say what they are."""
         from engine.service.judging_queue import gather
 
         with self._console.status("Searching …"):
@@ -166,6 +167,7 @@ class JudgingSession:
                 self._announce_nothing(subject)
 
     def _announce_hits(self) -> None:
+        """Say how many hits there are to judge, and the keys."""
         hits = sum(len(subject.open) for subject in self._subjects)
         if not hits:
             return

@@ -50,6 +50,10 @@ def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
 
 
 def _write_graph(model: ModelFolder, folder: Path) -> None:
+    """Write the graph and the tokenizer's files, and compare the graph with the model.
+
+    Raises EngineError for a model that cannot be a graph, or whose graph gives other vectors.
+    """
     loaded = load_sentence_transformer(model, "cpu", "float32")
     text_model = TextModel(loaded, "cpu", model.max_tokens)
     folder.mkdir()

@@ -49,7 +49,7 @@ MAX_WEIGHTS = 600_000_000
 
 Larger weights take longer to read than the libraries to import, and a graph is a second copy.
 """
-# Characters of the texts that a graph is compared on.
+# Characters of the texts that a graph is compared on, and of one that is cut.
 _LENGTHS = (1, 30, 100, 300, 1000)
 _LONG = 12_000
 _log = logging.getLogger(__name__)
@@ -187,6 +187,7 @@ def _reuse_encoder(loaded: Encoder | None, fingerprint: str) -> TransformerEncod
 def _load_in_float32(
     model: ModelFolder, max_tokens: int, adapter: Path | None, weight: float
 ) -> TransformerEncoder:
+    """Load an encoder as the graph is to compute: on the CPU, in float32."""
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.transformer import TransformerEncoder
 
@@ -215,7 +216,9 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
 def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Sequence[str]) -> None:
     """Raise ValueError if the vectors differ, for texts from one letter to over `max_tokens`."""
     samples = [text[:length] for text, length in zip(cycle(texts), _LENGTHS, strict=False)]
-    samples.append(" ".join(islice(cycle(texts), encoder.max_tokens))[:_LONG])
+    # As many texts as the encoder reads tokens are longer than it reads.
+    too_long = " ".join(islice(cycle(texts), encoder.max_tokens))
+    samples.append(too_long[:_LONG])
     if graph is None:
         raise ValueError("it cannot be read back")
     gap = float(np.abs(graph.encode_queries(samples) - encoder.encode_queries(samples)).max())

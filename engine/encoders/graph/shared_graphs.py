@@ -54,7 +54,7 @@ def graphs_root() -> Path:
 
 
 def graph_name(encoder: str) -> str:
-    """Return the name of the folder of an encoder's graph from the encoder's fingerprint."""
+    """Return the name of the folder of an encoder's graph. `encoder`: its fingerprint."""
     return json_sha256({"encoder": encoder, "form": FORM})
 
 

@@ -199,6 +199,10 @@ class EndpointEncoder:
         return self._encode([self._source.prompts.query + text for text in texts], progress)
 
     def _encode(self, texts: Sequence[str], progress: Progress | None) -> Floats:
+        """Return the vectors (n, d) of texts, batch after batch.
+
+        An error after the first batch has the cause `Unfinished` with the vectors so far.
+        """
         if texts and self._probes:
             if self.is_other(self._probes):
                 raise _changed_model_error(self._source)

@@ -152,6 +152,7 @@ class GgufEncoder:
         return self._encode(self._source.prompts.query, texts, progress)
 
     def _start(self) -> ModelProcess:
+        """Start a process that serves the model. Raises ModelError."""
         source = self._source
         file = ServedFile(
             path=str(source.path),
@@ -167,6 +168,7 @@ class GgufEncoder:
             raise _invalid_error(source, error.why) from None
 
     def _encode(self, prompt: str, texts: Sequence[str], progress: Progress | None) -> Floats:
+        """Return the unit vectors (n, d) of texts, each after the prompt."""
         import numpy as np
 
         if not self._process.is_alive:
@@ -187,6 +189,7 @@ class GgufEncoder:
         return unit_rows(vectors)
 
     def _request(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors of a few texts by one request, as the model gives them."""
         request = {"input": [encodable(text) for text in texts]}
         try:
             response = self._process.client.send(

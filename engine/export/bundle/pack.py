@@ -316,12 +316,13 @@ def _describe_missing_models(
         available = {"", *BUNDLED_NAMES, *places}
         missing = [name for name in (model, info.small_model) if name not in available]
     to_do = "Have it on the other machine ('engine unbundle --model'), or add --with-model."
-    names_and_advice = [(name, to_do) for name in missing]
+    notes = [_note_missing_model(name, to_do) for name in missing]
     if reranker and not is_server(reranker):
         to_do = "Have it on the other machine, and name its folder there in search.reranker."
-        names_and_advice.append((reranker, to_do))
-    notes = []
-    for name, to_do in names_and_advice:
-        what = f"It is not in the bundle: {name}."
-        notes.append(ExportNote(code="bundle-without-model", what=what, to_do=to_do))
+        notes.append(_note_missing_model(reranker, to_do))
     return tuple(notes)
+
+
+def _note_missing_model(name: str, to_do: str) -> ExportNote:
+    what = f"It is not in the bundle: {name}."
+    return ExportNote(code="bundle-without-model", what=what, to_do=to_do)

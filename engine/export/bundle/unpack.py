@@ -38,6 +38,7 @@ from engine.project.store.artifacts import Artifact
 from engine.project.store.schema import find_foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import reranker_of
+from engine.settings.schema import Settings
 
 _ALLOW_PUBLIC = (
     "encoder.endpoint_allow_public",
@@ -263,26 +264,9 @@ def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
         vectors = store.artifact(VectorsInfo)
         semantic = store.artifact(SemanticVectorsInfo)
         yield from describe_unfinished(store)
-    embedding = settings.encoder.endpoint
-    reranker = settings.search.reranker
-    servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
-    if is_server(reranker):
-        servers.append(("search.reranker", reranker))
-    for key, url in servers:
-        if url:
-            what = f"{key} sends text to {url}."
-            to_do = "Empty it unless you know that server."
-            yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
-    if vectors is not None and vectors.info.endpoint not in ("", embedding):
-        what = (
-            f"Search by meaning sends queries to {vectors.info.endpoint}, which made the vectors."
-        )
-        to_do = (
-            "Unless you know that server, set encoder.model and run 'engine embed --force' first."
-        )
-        yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+    yield from _list_servers(settings, vectors.info.endpoint if vectors else "")
     try:
-        if not is_server(reranker):
+        if not is_server(settings.search.reranker):
             reranker_of(project, settings)
     except EngineError as error:
         to_do = "Name the reranker in search.reranker."
@@ -304,6 +288,30 @@ def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
         if semantic is not None:
             indexes.append(semantic)
         yield from _check_model(project, indexes)
+
+
+def _list_servers(settings: Settings, index_endpoint: str) -> Iterator[ExportNote]:
+    """Yield a note for each server that gets text.
+
+    `index_endpoint`: the server that made the vectors, which the settings may no longer name.
+    """
+    servers = {
+        "encoder.endpoint": settings.encoder.endpoint,
+        "queries.endpoint": settings.queries.endpoint,
+    }
+    if is_server(settings.search.reranker):
+        servers["search.reranker"] = settings.search.reranker
+    for key, url in servers.items():
+        if url:
+            what = f"{key} sends text to {url}."
+            to_do = "Empty it unless you know that server."
+            yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+    if index_endpoint not in ("", settings.encoder.endpoint):
+        what = f"Search by meaning sends queries to {index_endpoint}, which made the vectors."
+        to_do = (
+            "Unless you know that server, set encoder.model and run 'engine embed --force' first."
+        )
+        yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
 
 
 def _check_model(
