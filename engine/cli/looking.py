@@ -73,6 +73,7 @@ def _add_steering_command(action: str, done: str, help_text: str) -> None:
         from engine.project import control
 
         with opened(name) as project:
+            # A sweep works on a copy of the project, whose run is meant then.
             run = getattr(control, action)(sweeping(project.folder))
             print_note(f"Run {run} {done}.")
 
