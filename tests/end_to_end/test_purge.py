@@ -25,7 +25,7 @@ from engine.core.platforms import SYSTEM
 from engine.encoders.graph.shared_graphs import graphs_root
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
-from engine.export.folder import LOCK, RECORD, remembered
+from engine.export.folder import LOCK, RECORD, remembering
 from engine.export.purge import UNFINISHED, measure_purge, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
@@ -108,9 +108,9 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     half = half_export(tmp_path, "other")
     (tmp_path / "packed").touch()
     with (
-        remembered(folder, tmp_path / "other", ["chunks"]),
-        remembered(folder, tmp_path / "stick" / "away", ["chunks"]),
-        remembered(folder, tmp_path / "packed", ["bundle"]),
+        remembering(folder, tmp_path / "other", ["chunks"]),
+        remembering(folder, tmp_path / "stick" / "away", ["chunks"]),
+        remembering(folder, tmp_path / "packed", ["bundle"]),
     ):
         pass
     done = purge(folder)
