@@ -167,6 +167,7 @@ MaybeProject = Annotated[str | None, _PROJECT]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="also show each automatic choice and its reason")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
 Force = Annotated[bool, typer.Option("--force", help="redo what is up to date")]
 _CLUSTER = "also work on the nodes of a Ray cluster: HOST:PORT, or auto"
 Cluster = Annotated[

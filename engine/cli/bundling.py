@@ -14,6 +14,7 @@ import typer
 from engine.cli.app import (
     AsJson,
     ProjectName,
+    Yes,
     app,
     interruptible,
     print_json,
@@ -23,7 +24,9 @@ from engine.cli.app import (
 )
 
 if TYPE_CHECKING:
-    from engine.core.messages.project import Bundled, Unbundled
+    from collections.abc import Iterable
+
+    from engine.core.messages.project import Bundled, ExportNote, Unbundled
 
 VARIABLE = "BMEMBED_BUNDLE_PASSWORD"
 PasswordFile = Annotated[
@@ -83,7 +86,7 @@ def bundle(
         made = bundle_project(
             project, target, search_only=search_only, with_model=with_model, password=password
         )
-    _show_notes(made)
+    print_export_notes(made.notes)
     if as_json:
         print_json(made)
     else:
@@ -110,7 +113,7 @@ def unbundle(
 
     with interruptible():
         made = unpack(file, name, model=model, password=partial(_read_password, password_file))
-    _show_notes(made)
+    print_export_notes(made.notes)
     if as_json:
         print_json(made)
     else:
@@ -125,7 +128,7 @@ def share(
         str | None, typer.Option(metavar="NAME", help="the group that may read it")
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="only you may read it again")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Yes = False,
 ) -> None:
     """Let a group read and search a project.
 
@@ -176,7 +179,7 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
 
     with interruptible():
         found = check(file, partial(_read_password, password_file, ask=False))
-    _show_notes(found)
+    print_export_notes(found.notes)
     if as_json:
         print_json(found)
         return
@@ -214,8 +217,9 @@ def _read_password(file: Path | None, *, new: bool = False, ask: bool = True) ->
     return None
 
 
-def _show_notes(made: Bundled | Unbundled) -> None:
-    for note in made.notes:
+def print_export_notes(notes: Iterable[ExportNote]) -> None:
+    """Print what to know of an export or a bundle."""
+    for note in notes:
         print_note(f"Note: {note.what} {note.to_do}")
 
 

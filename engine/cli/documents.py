@@ -15,6 +15,7 @@ from engine.cli.app import (
     AsJson,
     ProjectName,
     Texts,
+    Yes,
     app,
     handling,
     opened,
@@ -134,7 +135,7 @@ def watch(
     install: Annotated[
         bool, typer.Option("--install", help="start it at every login, as a systemd user unit")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Yes = False,
 ) -> None:
     """Keep a project up to date while files change.
 

@@ -20,7 +20,7 @@ from engine.core.text import size_text
 if TYPE_CHECKING:
     from engine.core.messages.models import ListedModel, ModelChange
 
-PROGRESS_SECONDS = 0.5
+PROGRESS_SECONDS = 0.5  # Between two lines of JSON.
 TITLES = {"encoder": "Encoders", "reranker": "Rerankers", "language model": "Language models"}
 SETTINGS = {
     "encoder": "encoder.model",
@@ -136,7 +136,16 @@ def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
     It shows a bar on a terminal, and prints JSON lines with --json.
     """
     if as_json:
-        yield _JsonProgress()
+        shown_at = 0.0
+
+        def print_progress(done: int, total: int) -> None:
+            nonlocal shown_at
+            now = time.monotonic()
+            if done == total or now - shown_at >= PROGRESS_SECONDS:
+                shown_at = now
+                print_line({"done": done, "total": total})
+
+        yield print_progress
         return
     from rich.progress import (
         BarColumn,
@@ -158,19 +167,6 @@ def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
 
     with bars:
         yield show
-
-
-class _JsonProgress:
-    """Prints progress as JSON lines, at most two a second and the last one."""
-
-    def __init__(self) -> None:
-        self._shown = 0.0
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if done == total or now - self._shown >= PROGRESS_SECONDS:
-            self._shown = now
-            print_line({"done": done, "total": total})
 
 
 def _show(listed: list[ListedModel]) -> None:

@@ -11,6 +11,7 @@ from engine.cli.app import (
     AsJson,
     ProjectName,
     ProjectOrFolder,
+    Yes,
     app,
     interruptible,
     opened,
@@ -19,6 +20,7 @@ from engine.cli.app import (
     print_text,
     require_consent,
 )
+from engine.cli.bundling import print_export_notes
 from engine.core.text import format_files_and_size
 
 
@@ -53,8 +55,7 @@ def export(
         )
     for kind, why in made.left_out.items():
         print_note(f"Left out: {kind}. {why}")
-    for note in made.notes:
-        print_note(f"Note: {note.what} {note.to_do}")
+    print_export_notes(made.notes)
     if made.with_text:
         print_note(f"These hold words of your documents: {', '.join(made.with_text)}.")
     if as_json:
@@ -67,7 +68,7 @@ def export(
 @app.command()
 def purge(
     name: ProjectOrFolder,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete a project, but not its documents.

@@ -19,10 +19,9 @@ from engine.gguf.file import PART
 from engine.gguf.hardware import ModelMemory
 from engine.gguf.header import Header, not_a_writer, read_header
 from engine.gguf.places import FoundModel, find_models
-from engine.models.files import check_stop
+from engine.models.files import read_blocks
 from engine.models.installed import models_folder
 
-BLOCK = 1 << 20  # Bytes that are read at a time.
 CHECK = "engine.gguf.llama"
 """The module that loads a model's vocabulary in a process of its own, which llama.cpp may crash."""
 WORKSPACE = 300_000_000  # Bytes of llama.cpp's buffers besides weights and cache.
@@ -83,8 +82,7 @@ def _describe_model(found: FoundModel, context: int, free: int) -> ModelFile:
 def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(file, should_stop):
             digest.update(block)
     return digest.hexdigest()
 
@@ -193,8 +191,7 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
     temporary.unlink(missing_ok=True)
     check_room(target.parent, size, "use --link")
     with source.open("rb") as old, replace_file(target, temporary) as new:
-        while block := old.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(old, should_stop):
             new.write(block)
         if new.tell() != size:
             raise InputError(

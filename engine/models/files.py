@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO
 
 from engine.core.disk import file_sha256
 from engine.core.errors import CancelledError, ModelError
@@ -142,10 +143,16 @@ def hash_blob(path: Path, should_stop: Callable[[], bool] = lambda: False) -> st
     """Return git's id of a file: sha1 of a header and its content."""
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(file, should_stop):
             digest.update(block)
     return digest.hexdigest()
+
+
+def read_blocks(file: IO[bytes], should_stop: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield a file in blocks. Raises CancelledError once the user has asked to stop."""
+    while block := file.read(BLOCK):
+        check_stop(should_stop)
+        yield block
 
 
 def check_part(

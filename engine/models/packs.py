@@ -12,7 +12,7 @@ from pathlib import Path
 
 from engine.core.disk import check_room, disk_errors, replace_file
 from engine.core.errors import ModelError, UsageError
-from engine.models.files import BLOCK, altered_error, check_part, check_stop, check_weights, is_data
+from engine.models.files import altered_error, check_part, check_weights, is_data, read_blocks
 from engine.models.installed import InstalledModel, format_manifest, parse_manifest
 
 SUFFIX = ".modelpack"
@@ -73,8 +73,7 @@ def _write_file(
     info = zipfile.ZipInfo(name, _EPOCH)
     info.file_size = source.stat().st_size
     with source.open("rb") as old, archive.open(info, "w", force_zip64=True) as new:
-        while block := old.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(old, should_stop):
             new.write(block)
 
 
@@ -160,8 +159,7 @@ def _unpack_file(
         archive.open(name) as source,
         target.open("xb") as file,
     ):
-        while block := source.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(source, should_stop):
             written += len(block)
             if written > size:
                 raise altered_error(name, f"It has more than {size:,} bytes.")

@@ -8,7 +8,6 @@ its vectors of fixed texts.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel
 
+from engine.core.disk import json_sha256
 from engine.core.errors import EngineError, ModelError
 from engine.encoders.encoder import (
     EncoderSource,
@@ -95,8 +95,9 @@ class EndpointSource(EncoderSource):
 
         It does not change if the server gives that name to another model; `is_other` detects this.
         """
-        parts = [VERSION, self.address.url, self.model, self.prompts.query, self.prompts.document]
-        return hashlib.sha256(json.dumps(["endpoint", *parts]).encode()).hexdigest()
+        prompts = self.prompts
+        parts = [VERSION, self.address.url, self.model, prompts.query, prompts.document]
+        return json_sha256(["endpoint", *parts])
 
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0

@@ -6,13 +6,13 @@ It is neither trained nor exported.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.disk import json_sha256
 from engine.core.errors import EngineError, ModelError
 from engine.encoders.encoder import EncoderSource, Progress, Report, ignore_choice, report_prompts
 from engine.encoders.fingerprint import named_prompts
@@ -88,7 +88,7 @@ class GgufSource(EncoderSource):
     def fingerprint(self) -> str:
         """Identifier of the file's content, the prompts and the pooling."""
         parts = [VERSION, self.identity, self.prompts.query, self.prompts.document, self.pooling]
-        return hashlib.sha256(json.dumps(["gguf", *parts]).encode()).hexdigest()
+        return json_sha256(["gguf", *parts])
 
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
