@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.lexical.analysis import Analyzer, matched_spans
+from engine.lexical.analysis import Analyzer
 from engine.lexical.impacts import query_weights
 from engine.lexical.index import LexicalIndex
+from engine.lexical.matches import matched_spans
 
 
 @pytest.mark.parametrize(
@@ -111,12 +112,12 @@ def test_a_sequence_comes_before_its_parts(
     ids = np.array(sorted(TEXTS))
     terms = index.query_terms(query, bonus=True)
     assert index.scorer().scores(terms, ids) == pytest.approx(index.scores(query, ids))
-    assert index.analyzer.matched_spans(query, TEXTS[best])
+    assert matched_spans(query, TEXTS[best], index.language)
 
 
 def test_a_sequence_counts_twice_in_a_short_query_only(tmp_path: Path) -> None:
     index = LexicalIndex.build(tmp_path / "index", TEXTS.items(), "en")
-    rarity = float(index.idf(["=windows-10"])[0])
+    rarity = float(index.vocabulary.idf(["=windows-10"])[0])
     short = "panes yard torque cable Windows 10"
     assert query_weights(index, short)["=windows-10"] == pytest.approx(2.2 * 2 * rarity)
     assert query_weights(index, f"{short} corridor")["=windows-10"] == pytest.approx(rarity)
@@ -127,7 +128,7 @@ def test_a_rare_spelling_counts_no_more_than_the_usual_one(tmp_path: Path) -> No
     chunks[9] = "e-mail number9"
     index = LexicalIndex.build(tmp_path / "index", chunks.items(), "en")
     scores = dict(zip(*map(np.ndarray.tolist, index.search("email", 9)), strict=True))
-    assert scores[9] == pytest.approx(index.idf(["email"])[0])
+    assert scores[9] == pytest.approx(index.vocabulary.idf(["email"])[0])
     assert scores[9] < scores[1] * 1.2
 
 
