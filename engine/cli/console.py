@@ -203,10 +203,10 @@ def show_differences(rows: Differences, console: Console) -> None:
     Differences are in points, intervals at 95 %.
     """
     for name, row in rows.items():
-        one, _, other = name.partition(" − ")
+        system, _, reference = name.partition(" − ")
         difference = row["ndcg@10"]
         console.print(
-            f"{label_of(one)} − {label_of(other)}: {_format_difference(difference)} nDCG@10:"
+            f"{label_of(system)} − {label_of(reference)}: {_format_difference(difference)} nDCG@10:"
             f" {difference.verdict_text}{difference.needed_text}"
         )
 
