@@ -26,6 +26,10 @@ from engine.lexical.matches import matched_spans
         ("45 Nm, 45nm or 45 N\u00b7m", ["=45-nm", "=45-nm", "=45-nm"]),
         ("5 \u00b5m, 5\u00b5m, 5um", ["=5-um", "=5-um", "=5-um"]),
         ("12 rooms", []),
+        ("5 kg, 5kg, 5 kilograms", ["=5-kg", "=5-kg", "=5-kg"]),
+        ("24 Stunden", ["=24-h"]),
+        ("10 k\u03a9, 10k\u03a9, 10 kOhm", ["=10-kohm", "=10-kohm", "=10-kohm"]),
+        ("5 EUR or 5 euros", ["=5-eur", "=5-eur"]),
         ("March 2031", ["=2031-03"]),
         ("Maerz 2031, m\u00e4rz 2031", ["=2031-03", "=2031-03"]),
         ("03/2031 and 2031-03", ["=2031-03", "=2031-03"]),
@@ -76,6 +80,10 @@ TEXTS = {
     21: "21 or 2 rooms, 5 rooms, a flat",
     22: "speed of 21km/h",
     23: "21 and 21 again",
+    24: "The pump is flushed within 24 h, or the seals at the other side of it go hard.",
+    25: "24 of the hours",
+    26: "A load of 100 \u03a9 at the end of the long cable that comes with the box from the shop.",
+    27: "Ohm asked 100",
 }
 
 
@@ -102,6 +110,8 @@ TEXTS = {
         ("AT&T", 18),
         ("flat 2,5 rooms", 20),
         ("21 km/h", 22),
+        ("24 hours", 24),
+        ("100 ohm", 26),
     ],
 )
 def test_a_sequence_comes_before_its_parts(

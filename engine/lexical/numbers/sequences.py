@@ -95,14 +95,15 @@ def find_neighbours(compounds: Sequence[str], place: int) -> tuple[str, str]:
 def find_sequences(first: str, second: str) -> tuple[str, ...]:
     """Return the codes of two lower-case compounds that follow each other; most have none.
 
-    `45 nm` has `=45-nm`, `annex iii` has `=annex-3`, `may 2031` has `=2031-05`, `may 5` and
-    `5th may` have `=-05-05`. Codes of a number's beginnings come before that of the whole:
-    `python 3.11` has `=python-3` and `=python-3.11`.
+    `45 nm` has `=45-nm`, `5 kilograms` has `=5-kg`, `annex iii` has `=annex-3`, `may 2031` has
+    `=2031-05`, `may 5` and `5th may` have `=-05-05`. Codes of a number's beginnings come before
+    that of the whole: `python 3.11` has `=python-3` and `=python-3.11`.
     """
     first = normalise(first)
     second = normalise(second).replace("\u00b7", "")  # N·m is the unit nm.
-    if first.isdigit() and units.is_unit(second) and second not in _HALVES:
-        return (f"{_MARK}{first}-{fold(second)}",)
+    unit = units.find_symbol(second) if first.isdigit() else ""
+    if unit and unit not in _HALVES:
+        return (_format_measure(first, unit),)
     if _WORD.fullmatch(second) and second not in _ROMAN_NUMBERS:
         return _find_day(first, second)
     if not _WORD.fullmatch(first):
@@ -141,7 +142,8 @@ def find_within(compound: str) -> list[str]:
     """Return the code of a measure or a month that is one compound: `45nm` or `05/2031`."""
     measure = units.split_measure(normalise(compound))
     if measure and measure[1] not in _HALVES:
-        return [f"{_MARK}{'-'.join(map(fold, measure))}"]
+        number, unit = measure
+        return [_format_measure(number, units.find_symbol(unit))]
     if match := _MONTH.fullmatch(compound):
         month = int(match[2] or match[3])
         if 1 <= month <= 12:
@@ -217,6 +219,10 @@ def find_dates(text: str) -> Iterator[Occurrence]:
             day = int(match[3])
             codes = [f"{year}-{month:02}-{day:02}", *codes, _format_day(month, day)]
         yield Occurrence(match.span(), codes)
+
+
+def _format_measure(number: str, unit: str) -> str:
+    return f"{_MARK}{fold(number)}-{fold(unit)}"
 
 
 def _format_month(year: str, month: int) -> str:
