@@ -133,6 +133,7 @@ def _is_abbreviation(before: str, mark: str, after: str) -> bool:
         return True
     if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):  # letters with full stops: "e.V"
         return not after[0].isupper()
+    # "12." or "(b." is an enumerator only if nothing is before it.
     is_short = len(before.strip()) <= 4
     return is_short and _ENUMERATOR.search(before + ".") is not None
 
