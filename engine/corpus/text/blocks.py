@@ -123,10 +123,7 @@ def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
     for row in filled[header + 1 :]:
         named_cells = zip(names, row, strict=False)
         cells = [f"{name}: {cell}" if name else cell for name, cell in named_cells if cell]
-        line = " | ".join(cells)
-        for cell in filter(None, row[len(names) :]):
-            line += f" | {cell}"
-        lines.append(line)
+        lines.append(" | ".join([*cells, *filter(None, row[len(names) :])]))
     return "\n".join(filter(None, lines))
 
 
