@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
+from engine.core.text import format_count
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.text.blocks import Builder
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
@@ -90,9 +91,8 @@ def recognise_pages(
             unread[number] = problem
     notes = problems[:_MAX_PROBLEMS]
     filled = sum(bool(text.strip()) for text in texts.values())
-    pages = len(document)
     if filled:
-        notes.insert(0, f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}")
+        notes.insert(0, f"by OCR: {filled} of {format_count(len(document), 'page')}")
     return texts, "; ".join(notes), dict(sorted(unread.items()))
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
+from engine.core.text import format_count
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain.subtitles import are_subtitles, show_subtitles
 from engine.corpus.formats.plain.unnamed_encodings import find_plausible_codec, is_plausible
@@ -243,7 +244,7 @@ def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
         raise UnreadableFileError(path, "binary content, not text", "binary")
     if not runs:
         return data, ""
-    return data, f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
+    return data, f"NULs replaced in {format_count(runs, 'place')}"
 
 
 def _decode_twice_encoded(text: str) -> str:
@@ -277,7 +278,7 @@ def _count_unread(text: str) -> str:
     count = text.count("\ufffd")
     if not count:
         return ""
-    return f"{count} character{'' if count == 1 else 's'} could not be read"
+    return f"{format_count(count, 'character')} could not be read"
 
 
 def _join_notes(*notes: str) -> str:
