@@ -22,7 +22,7 @@ from engine.corpus.formats.damage import describe_damage, remove_names
 from engine.corpus.formats.locked import explain_lock
 from engine.corpus.formats.runs.open_document import (
     frame_shapes,
-    part_text_boxes,
+    move_text_boxes,
     write_shown_characters,
 )
 from engine.corpus.formats.runs.rtf import rewrite
@@ -158,7 +158,7 @@ def extract_document(
             if format != "ods":
                 shown = frame_shapes(shown)
             if format == "odt":
-                shown = part_text_boxes(shown)
+                shown = move_text_boxes(shown)
             if format == "ods":
                 cells = write_shown_values(shown)
                 content = replace_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})

@@ -15,7 +15,8 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.html import decode_page, show_markup
-from engine.corpus.formats.word_numbers import parse_whole_number, parse_xml
+from engine.corpus.formats.word_numbers import parse_whole_number
+from engine.corpus.formats.xml_parts import parse_xml
 from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
