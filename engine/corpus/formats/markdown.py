@@ -86,7 +86,7 @@ class MarkdownReader:
         front = split_front_matter(_join_words(content))
         metadata = front.metadata
         if not front.text.strip():
-            raise UnreadableFileError(path, "empty")
+            raise UnreadableFileError(path, "empty", "empty")
         headings = tuple(find_headings(front.body))
         first_heading = next((heading.title for heading in headings if heading.level == 1), "")
         yield ReadDocument(

@@ -58,7 +58,7 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
     """
     head = _read_head(path, data)
     if not head.strip():
-        raise UnreadableFileError(path, "empty")
+        raise UnreadableFileError(path, "empty", "empty")
     if head.startswith(b"PK\x03\x04"):
         return _find_zip_format(path, format, data)
     if head.startswith(MAGIC):

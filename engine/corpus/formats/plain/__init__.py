@@ -190,7 +190,7 @@ def _clean_text(text: str, path: Path) -> str:
     if "\x1b" in text:
         text = _TERMINAL_ORDER.sub("", text)
     if not text.strip():
-        raise UnreadableFileError(path, "empty")
+        raise UnreadableFileError(path, "empty", "empty")
     _check_control_characters(text, path)
     return text
 

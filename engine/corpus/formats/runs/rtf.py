@@ -162,7 +162,7 @@ _MAX_BACKSLASHES = 64  # before a brace
 class _State(NamedTuple):
     """What applies in a group: its font, whether its text is raised, or is not text at all.
 
-    `stand_ins` is the number of characters after each `\\u` escape, for programs that do not know it.
+    `stand_ins` is the number of characters after each `\\u` escape, for programs that lack it.
     """
 
     font: int
