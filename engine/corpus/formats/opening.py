@@ -158,7 +158,7 @@ class _Opening:
             elif isinstance(finding, LeftOut):
                 yield replace(finding, member=self._make_unique(_join_path(within, finding.member)))
             else:
-                # A reader names what it finds in the file itself only if this has several documents.
+                # Only documents of a file that has several are named.
                 member = within
                 if finding.member:
                     member = self._make_unique(_join_path(within, finding.member))

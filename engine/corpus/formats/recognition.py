@@ -87,10 +87,9 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
 
 
 def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
-    """Return the format of a file whose content is not what the ending of a binary format says.
+    """Return the format of a file that is called by a binary format and does not begin as one.
 
-    So are files of old programs, which have no common mark. Raises UnreadableFileError for all
-    others.
+    It is a text, or a file of an old program. Raises UnreadableFileError for all others.
     """
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if any(name in head.lower() for name in _OFFICE_2003_XML):
@@ -101,7 +100,7 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
         return "xls"
     if format == "doc" and head.startswith(_WORD_BEFORE_6):
         return "doc"
-    # Word saves a page with its pictures so.
+    # Programs save a page with its pictures so.
     if format == "doc" and is_mail(head):
         return "mhtml"
     # Many programs write a table as text and call it .xls.
