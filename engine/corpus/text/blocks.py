@@ -277,8 +277,11 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
     return builder.done()
 
 
-def _restore_text(text: str) -> str:
-    """Return a text without invisible characters, and with spaced letters joined."""
+def restore_text(text: str) -> str:
+    """Return a text without what divides its words: invisible characters, and spaced letters.
+
+    `R E C H N U N G` becomes `RECHNUNG`.
+    """
     visible = drop_invisible(text)
     if _MAY_BE_SPACED_LETTERS.search(visible):
         return _SPACED_LETTERS.sub(_join_letters, visible)
@@ -297,22 +300,22 @@ def _join_letters(match: re.Match[str]) -> str:
 
 
 def restore_words(document: ReadDocument) -> ReadDocument:
-    """Return a document without what divides its words: invisible characters, and spaced letters.
+    """Return a document with its texts as `restore_text` returns them.
 
     Its headings and pages begin at the same words as before.
     """
     texts = (document.text, document.title, document.author, document.tags)
-    if all(_restore_text(text) == text for text in texts):
+    if all(restore_text(text) == text for text in texts):
         return document
     starts = {heading.start for heading in document.headings}
     starts.update(page.start for page in document.pages)
     # The text is restored in pieces that begin at headings and pages, to know where these move.
     cuts = sorted({0, len(document.text)} | starts)
-    pieces = [_restore_text(document.text[start:end]) for start, end in pairwise(cuts)]
+    pieces = [restore_text(document.text[start:end]) for start, end in pairwise(cuts)]
     new_starts = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
     headings = []
     for heading in document.headings:
-        title = _restore_text(heading.title)
+        title = restore_text(heading.title)
         headings.append(replace(heading, start=new_starts[heading.start], title=title))
     pages = []
     for page in document.pages:
@@ -320,7 +323,7 @@ def restore_words(document: ReadDocument) -> ReadDocument:
         pages.append(replace(page, start=new_starts[page.start], name=name))
     return replace(
         document,
-        title=_restore_text(document.title),
+        title=restore_text(document.title),
         author=drop_invisible(document.author),
         tags=drop_invisible(document.tags),
         text="".join(pieces),
