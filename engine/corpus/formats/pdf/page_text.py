@@ -171,17 +171,21 @@ class PageText:
             # Asked here only, as finding the letters takes time that most pages do not need.
             if not self.has_letters:
                 return
-            start = self.find_start(piece.number)
-            text_before = "".join(self.letters[self.find_start(before.number) : start])
-            text = "".join(self.letters[start : self.find_start(piece.number + 1)])
-            joined_letters = text_before[-1:] + text[:1]
-            are_single = len(text_before) <= 1 and len(text) <= 1
-            if joined_letters.isalnum() and not (are_single and joined_letters.isalpha()):
-                starts.append(start)
+            if self._joins_words(before.number, piece.number):
+                starts.append(self.find_start(piece.number))
         # Only now, so that the letters that were compared are PDFium's.
         for start in starts:
             self.letters[start] = f"\n{self.letters[start]}"
             self._changed = True
+
+    def _joins_words(self, before: int, number: int) -> bool:
+        """Tell whether PDFium joins two pieces, by their numbers, that are not just letters."""
+        start = self.find_start(number)
+        text_before = "".join(self.letters[self.find_start(before) : start])
+        text = "".join(self.letters[start : self.find_start(number + 1)])
+        joined_letters = text_before[-1:] + text[:1]
+        are_single = len(text_before) <= 1 and len(text) <= 1
+        return joined_letters.isalnum() and not (are_single and joined_letters.isalpha())
 
     def _find_neighbour(self, start: int, core: str) -> int:
         """Return the index of the letter to which a piece that may be raised belongs.
@@ -307,11 +311,13 @@ class PageText:
     def _begins_at(self, index: int, piece: Piece) -> bool:
         """Tell whether the letter with this index stands where a piece begins, and within it."""
         box = self._text_page.read_box(index)
-        # The side where the text begins: left, bottom, right or top. A piece has its number before.
-        side = self._quarters
         left, bottom, right, top = box
+        # Text that is turned by 0, 1, 2 or 3 quarters begins on the left, at the bottom, on the
+        # right or at the top: that is the order of the sides, which follow the number of a piece.
+        begin_of_letter = box[self._quarters]
+        begin_of_piece = piece[1 + self._quarters]
         return (
-            abs(box[side] - piece[side + 1]) < _SAME_PLACE
+            abs(begin_of_letter - begin_of_piece) < _SAME_PLACE
             and left > piece.left - _SAME_PLACE
             and bottom > piece.bottom - _SAME_PLACE
             and top < piece.top + _SAME_PLACE

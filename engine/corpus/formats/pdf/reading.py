@@ -65,13 +65,12 @@ def arrange_text(page: Any, plain: str) -> str:
         min_pieces = _MIN_PIECES_A_LINE * lines
     has_few_pieces = count <= min_pieces
     has_many_pieces = count >= _MAX_PIECES_A_LINE * lines
-    text_page = TextPage(page)
-    if not (has_few_pieces or has_many_pieces) or not is_upright(page, letters):
-        return _arrange_pieces(text_page, plain, letters, read_pieces(text_page, count))
-    if not has_few_pieces:
+    may_be_plain = (has_few_pieces or has_many_pieces) and is_upright(page, letters)
+    if may_be_plain and has_many_pieces:
         return plain
+    text_page = TextPage(page)
     pieces = read_pieces(text_page, count)
-    if stand_in_columns(pieces):
+    if not may_be_plain or stand_in_columns(pieces):
         return _arrange_pieces(text_page, plain, letters, pieces)
     if count <= lines:
         return plain

@@ -137,7 +137,8 @@ def _order_word(word: list[_PlacedChar]) -> Iterator[_PlacedChar]:
 def _split_into_glyphs(word: list[_PlacedChar]) -> list[list[_PlacedChar]]:
     """Split a word into its glyphs, which may show several letters; a number counts as one."""
     glyphs: list[list[_PlacedChar]] = []
-    for is_number, run in groupby(zip(word, _find_digits(word), strict=True), lambda pair: pair[1]):
+    in_number = _find_digits(word)
+    for is_number, run in groupby(zip(word, in_number, strict=True), lambda pair: pair[1]):
         chars = [char for char, _ in run]
         if is_number:
             glyphs.append(sorted(chars, key=attrgetter("left")))

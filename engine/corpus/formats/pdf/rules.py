@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.corpus.formats.pdf.calls import read_paths
 from engine.corpus.formats.pdf.layout import turn_box
-from engine.corpus.formats.pdf.tables import Rules
+from engine.corpus.formats.pdf.tables import Rule
 
 # Maximum number of objects of a page that are examined.
 _MAX_OBJECTS = 1_500
@@ -23,7 +23,7 @@ _MAX_SLOPE = 0.5
 _MIN_LENGTH = 12.0
 
 
-def read_rules(page: Any, quarters: int) -> Rules:
+def read_rules(page: Any, quarters: int) -> list[Rule]:
     """Return the rules of a page of pypdfium2 that run in the direction of its text.
 
     These are lines, thin boxes and the edges of boxes. `quarters` is by how many quarter turns to
@@ -31,20 +31,20 @@ def read_rules(page: Any, quarters: int) -> Rules:
     """
     from pypdfium2 import raw
 
-    rules: list[tuple[float, float, float]] = []
+    rules: list[Rule] = []
     for path, box in read_paths(page, _MAX_OBJECTS):
         left, bottom, right, top = turn_box(box, quarters)
         if right - left < _MIN_LENGTH:
             continue
         if top - bottom <= _MAX_THICKNESS:
-            rules.append((left, right, (bottom + top) / 2))
+            rules.append(Rule(left, right, (bottom + top) / 2))
             continue
-        rules += ((left, right, bottom), (left, right, top))
+        heights = {bottom, top}
         handle = cast(path, raw.FPDF_PAGEOBJECT)
         points = raw.FPDFPath_CountSegments(handle)
         if _MIN_POINTS < points <= _MAX_POINTS:
-            heights = _find_edge_heights(handle, points, quarters)
-            rules += ((left, right, height) for height in heights)
+            heights |= _find_edge_heights(handle, points, quarters)
+        rules += (Rule(left, right, height) for height in heights)
     return rules
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from math import inf
 from statistics import median
+from typing import NamedTuple
 
 from engine.corpus.formats.pdf.blocks import MAX_PITCH_IN_CELL, Block, Segment, find_blocks
 from engine.corpus.formats.pdf.layout import Line, Piece
@@ -47,13 +48,18 @@ _MIN_BAND = 2.0
 # Minimum length of a rule that separates rows, as a share of the width of the block.
 _RULE_REACH = 0.5
 
-Rules = Sequence[tuple[float, float, float]]
-"""Horizontal rules of a page: left, right and height."""
+
+class Rule(NamedTuple):
+    """A horizontal rule of a page."""
+
+    left: float
+    right: float
+    height: float
 
 
 def find_tables_and_prose(
     lines: Sequence[Line],
-    read_rules: Callable[[], Rules],
+    read_rules: Callable[[], Sequence[Rule]],
     read_text: Callable[[Segment], str],
     is_bullet: Callable[[Piece], bool],
 ) -> list[Block]:
@@ -70,49 +76,50 @@ def find_tables_and_prose(
 
 
 def _arrange(
-    block: Block, read_rules: Callable[[], Rules], read_text: Callable[[Segment], str]
+    block: Block, read_rules: Callable[[], Sequence[Rule]], read_text: Callable[[Segment], str]
 ) -> bool:
     """Find the rows of a block, or mark it as prose; False if it stays as it is drawn."""
     rows = sum(len(cells) > 1 for cells in block.cells)
     min_rows = _MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY
     if rows < min_rows:
         return False
-    widths = [_measure_widths(block, column) for column in range(block.columns)]
-    if block.columns == 2 and max(widths[0]) <= _MAX_LABEL * block.letter_height:
+    if block.columns == 2 and max(_measure_widths(block, 0)) <= _MAX_LABEL * block.letter_height:
         # The items of a list, with numbers or bullets before them.
         return False
     jumps = _count_jumps(block.cells)
-    min_width = _PROSE_WIDTH * block.letter_height
-    is_wide = all(_is_filled(column, min_width, _FILLED) for column in widths)
-    block.is_drawn_by_column = jumps <= block.columns and rows > 2
-    if block.is_drawn_by_column:
-        bands: list[float] = []
-        if not is_wide and block.columns > 2:
+    bands: list[float] = []
+    if jumps <= block.columns and rows > 2:
+        block.is_drawn_by_column = True
+        if block.columns > 2 and not _are_filled(block, _PROSE_WIDTH, _FILLED):
             bands = _find_bands(block, read_rules())
-        if not bands and not _has_level_cells(block, read_text):
-            return False
-        return _find_rows(block, bands)
+        if bands or _has_level_cells(block, read_text):
+            return _find_rows(block, bands)
+        return False
     # The heads of a table may be drawn before its columns.
     if rows >= _MIN_ROWS_BY_COLUMN and _count_jumps(block.cells[1:]) < block.columns:
         block.is_drawn_by_column = _has_level_cells(block, read_text)
     is_drawn_by_line = jumps >= rows
-    may_be_prose = is_wide
-    if is_drawn_by_line and not is_wide:
-        min_width = _NARROW_WIDTH * block.letter_height
-        may_be_prose = all(_is_filled(column, min_width, _NARROW_FILLED) for column in widths)
-    if may_be_prose and not block.is_drawn_by_column:
-        columns = _read_columns(block, read_text)
-        # Wide columns are prose unless their text looks like cells.
-        is_prose = not are_cells(columns) if is_wide else all(map(is_running_text, columns))
-        if is_prose:
-            bands = _find_bands(block, read_rules())
-            if bands:
-                return _find_rows(block, bands)
+    if not block.is_drawn_by_column and _is_prose(block, read_text, is_drawn_by_line):
+        bands = _find_bands(block, read_rules())
+        if not bands:
             block.is_prose = True
             return is_drawn_by_line
-    if any(_is_doubtful(block, line) for line in range(1, len(block.lines))):
-        return _find_rows(block, _find_bands(block, read_rules()))
-    return _find_rows(block, [])
+    elif any(_is_doubtful(block, line) for line in range(1, len(block.lines))):
+        bands = _find_bands(block, read_rules())
+    return _find_rows(block, bands)
+
+
+def _is_prose(block: Block, read_text: Callable[[Segment], str], is_drawn_by_line: bool) -> bool:
+    """Tell whether all columns of a block are prose, by the widths of their lines and their text.
+
+    Wide columns are, unless their text looks like cells. Narrow ones are if the file draws them
+    line by line and their text goes on from line to line.
+    """
+    if _are_filled(block, _PROSE_WIDTH, _FILLED):
+        return not are_cells(_read_columns(block, read_text))
+    if is_drawn_by_line and _are_filled(block, _NARROW_WIDTH, _NARROW_FILLED):
+        return all(map(is_running_text, _read_columns(block, read_text)))
+    return False
 
 
 def _has_level_cells(block: Block, read_text: Callable[[Segment], str]) -> bool:
@@ -148,21 +155,26 @@ def _read_columns(block: Block, read_text: Callable[[Segment], str]) -> list[lis
 
 
 def _measure_widths(block: Block, column: int) -> list[float]:
-    """Return the widths of the segments of a column, which may have none."""
+    """Return the widths of the segments of a column, a zero if it has none."""
     return [segment.width for segment in block.find_column(column)] or [0.0]
 
 
-def _is_filled(widths: Sequence[float], min_width: float, filled: float) -> bool:
-    """Tell whether a column may be prose by the widths of its lines.
+def _are_filled(block: Block, min_width: float, filled: float) -> bool:
+    """Tell whether the columns of a block may be prose by the widths of their lines.
 
-    It is at least `min_width` wide, and most of its lines take the share `filled` of that.
+    Each has a width of at least `min_width`, as a share of the height of letters, and most of its
+    lines are as wide as the share `filled` of that.
     """
-    # A single line may be out of place, so the tenth part of the lines may be wider.
-    column_width = sorted(widths)[int(0.9 * (len(widths) - 1))]
-    if len(widths) < _MIN_PROSE or column_width < min_width:
-        return False
-    filled_lines = sum(width >= filled * column_width for width in widths)
-    return filled_lines >= _MIN_FILLED * len(widths)
+    for column in range(block.columns):
+        widths = _measure_widths(block, column)
+        # A single line may be out of place, so a tenth of the lines may be wider.
+        column_width = sorted(widths)[int(0.9 * (len(widths) - 1))]
+        if len(widths) < _MIN_PROSE or column_width < min_width * block.letter_height:
+            return False
+        filled_lines = sum(width >= filled * column_width for width in widths)
+        if filled_lines < _MIN_FILLED * len(widths):
+            return False
+    return True
 
 
 def _count_jumps(lines: Sequence[dict[int, Segment]]) -> int:
@@ -174,7 +186,7 @@ def _count_jumps(lines: Sequence[dict[int, Segment]]) -> int:
     return sum(before != after for before, after in pairwise(columns))
 
 
-def _find_bands(block: Block, rules: Rules) -> list[float]:
+def _find_bands(block: Block, rules: Sequence[Rule]) -> list[float]:
     """Return the heights of rules that separate the rows of a block, from the top down.
 
     Empty if there is only one.
@@ -184,12 +196,12 @@ def _find_bands(block: Block, rules: Rules) -> list[float]:
     block_right = max(piece.right for piece in pieces)
     min_length = _RULE_REACH * (block_right - block_left)
     heights: list[float] = []
-    for left, right, height in sorted(rules, key=lambda rule: -rule[2]):
-        length_at_block = min(right, block_right) - max(left, block_left)
-        is_within = block.lines[-1].bottom < height < block.lines[0].top
-        is_double = bool(heights) and heights[-1] - height < _MIN_BAND
+    for rule in sorted(rules, key=lambda rule: -rule.height):
+        length_at_block = min(rule.right, block_right) - max(rule.left, block_left)
+        is_within = block.lines[-1].bottom < rule.height < block.lines[0].top
+        is_double = bool(heights) and heights[-1] - rule.height < _MIN_BAND
         if length_at_block >= min_length and is_within and not is_double:
-            heights.append(height)
+            heights.append(rule.height)
     return heights if len(heights) >= 2 else []
 
 
@@ -287,5 +299,6 @@ def _is_drawn_on(block: Block, line: int, column: int) -> bool:
         return False
     if block.cells[line][column].first != above.last + 1:
         return False
-    later = [segment for other, segment in row_above.items() if other > column]
-    return not later or any(segment.first > above.last for segment in later)
+    cells_after = [segment for other, segment in row_above.items() if other > column]
+    is_row_unfinished = any(segment.first > above.last for segment in cells_after)
+    return is_row_unfinished or not cells_after
