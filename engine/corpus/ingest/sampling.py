@@ -83,7 +83,7 @@ def _read_beginning(path: Path) -> str:
 def _read_confined(files: Sequence[tuple[Path, str]], deadline: float) -> list[str]:
     """Read documents in a confined process, as a run does, for at most 5 seconds each."""
     texts = []
-    pool = Pool(1, Limits(seconds=5, whole=1))
+    pool = Pool(1, Limits(seconds=5, whole_file_factor=1))
     try:
         for path, format in files:
             if time.monotonic() > deadline:
