@@ -92,7 +92,7 @@ def json_sha256(value: object) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """Return `file_sha256`, cached in this process by the file's identity, size and mtime."""
+    """Return `file_sha256`, computed once in this process for a file's identity, size and mtime."""
     status = path.stat()
     key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if key not in _digests:
