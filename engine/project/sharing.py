@@ -18,6 +18,7 @@ from engine.core.errors import UsageError
 from engine.core.platforms import users
 from engine.project.folder import ProjectFolder
 
+# Type of an entry → its kind, as `PRIVATE` and `SHARED` name it.
 KINDS = {stat.S_IFDIR: "folders", stat.S_IFREG: "files"}
 
 
@@ -97,7 +98,7 @@ def share_new_files(project: ProjectFolder) -> None:
 
 
 def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
-    """Yield the folders and files under `top`, `top` first.
+    """Yield (path, kind, status) of the folders and files under `top`, `top` first.
 
     Skips links, pipes and what a run removes during the walk.
     """
@@ -107,7 +108,8 @@ def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
             path = Path(folder) / name
             with suppress(FileNotFoundError):
                 status = path.lstat()
-                if kind := KINDS.get(stat.S_IFMT(status.st_mode)):
+                kind = KINDS.get(stat.S_IFMT(status.st_mode))
+                if kind is not None:
                     yield path, kind, status
 
 

@@ -93,6 +93,7 @@ class QueryTables(ArtifactTables):
         matches: Matches | None,
         wanted: Mapping[str, str | None],
     ) -> tuple[int, list[Any]]:
+        """Return the number of matching rows of a table, and a page of them; see `query_page`."""
         self._db.create_function("matches", 1, matches or (lambda _text: True))
         required = {name: value for name, value in wanted.items() if value is not None}
         conditions = [f"{name} = ?" for name in required]
@@ -193,11 +194,11 @@ class QueryTables(ArtifactTables):
         return JudgedQuery(
             key,
             text,
-            tuple(self._json(evidence)),
-            tuple((document, grade) for document, grade in self._json(grades)),
-            path,
-            row_id,
-            tuple(FurtherAnswer(place, tuple(strings)) for place, strings in self._json(also)),
+            evidence=tuple(self._json(evidence)),
+            grades=tuple((document, grade) for document, grade in self._json(grades)),
+            path=path,
+            id=row_id,
+            also=tuple(FurtherAnswer(place, tuple(strings)) for place, strings in self._json(also)),
         )
 
 
