@@ -169,6 +169,7 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
 
 
 def _open_to_group(folder: Path, group: int) -> None:
+    """Give a folder and all in it to a group, with the modes of a shared project."""
     for parent, _, names in os.walk(folder):
         _set_shared_mode(Path(parent), "folders", group)
         for name in names:

@@ -224,9 +224,11 @@ class EventLog:
 
     def __call__(self, event: Event) -> None:
         """Append one event; a full disk loses the event, not the run."""
-        if self._file is None or (isinstance(event, Warned) and event in self._warned):
+        if self._file is None:
             return
         if isinstance(event, Warned):
+            if event in self._warned:
+                return
             self._warned.add(event)
         # A lone surrogate becomes JSON's own escape.
         line = (encode(event) + "\n").encode("utf-8", "backslashreplace")

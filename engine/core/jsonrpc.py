@@ -67,6 +67,7 @@ class Answers:
 
 def _is_key(key: Any) -> bool:
     """Return whether a value may be the id of a request: text, a whole number or null."""
+    # To isinstance, true and false are whole numbers.
     return key is None or isinstance(key, str) or type(key) is int
 
 

@@ -88,6 +88,7 @@ class ChildOutput:
         self._reader.start()
 
     def _read(self, pipe: IO[bytes]) -> None:
+        """Read the pipe to its end, in a thread."""
         with pipe:
             while part := os.read(pipe.fileno(), BLOCK):
                 self._parts.append(part)

@@ -32,9 +32,9 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60:02d} s"
     if whole < 3600:
-        if whole < 600:
-            return f"{whole // 60} min {whole % 60:02d} s"
         return f"{whole // 60} min"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
@@ -179,7 +179,7 @@ def approximate_duration(seconds: float) -> str:
         hours = round(seconds / 3600)
         return f"about {hours} hour{'s' if hours > 1 else ''}"
     minutes = min(_ROUND_MINUTES, key=lambda rounded: abs(math.log(60 * rounded / seconds)))
-    return f"about {minutes} minute{'s' if minutes > 1 else ''}"
+    return f"about {format_count(minutes, 'minute')}"
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:
@@ -257,6 +257,7 @@ def _harmless_character(char: str) -> str:
         return char
     if char.isspace():
         return " "
+    # Joiners, soft hyphens and the like.
     if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS:
         return char
     return "�"

@@ -150,6 +150,7 @@ def record_holder(lock: Path, *, is_run: bool = False) -> None:
 
     Arguments are left out, as they may be a query. On a full disk nothing is written.
     """
+    # The program is `…/bin/engine`, or `…/engine/__main__.py`.
     if "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1:
         command = f"engine {sys.argv[1]}"
     elif is_run:
@@ -351,6 +352,7 @@ class ProjectFolder:
         return Store.open(self.path / "project.db", check=check)
 
     def _check_exists(self) -> None:
+        """Raise UsageError if the project's folder is gone."""
         if not self.path.is_dir():
             raise UsageError(
                 f"There is no project at {self.path}.",

@@ -73,6 +73,7 @@ def parse_tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
 
 
 def _explain_syntax(error: Exception, text: str, origin: str) -> SettingsError:
+    """Return the error of a text that is not TOML, with the line if tomllib tells it."""
     # tomllib gives the place in its message only: `… (at line 3, column 1)`.
     reason, _, place = str(error).partition(" (at ")
     reason = reason[:1].lower() + reason[1:]
@@ -236,6 +237,7 @@ def commented_default(key: str, field: FieldInfo) -> str:
 
 
 def _refuse_undecodable(text: str) -> None:
+    """Raise SettingsError if UTF-8 cannot hold a text, which names the line."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

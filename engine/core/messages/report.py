@@ -124,6 +124,7 @@ class GateTable:
 
 
 def _seems_proved(row: GateRow) -> bool:
+    """Return whether a gain that is not proved has an interval or p as if it were."""
     if row.outcome == "proved" or row.difference is None:
         return False
     return row.p <= LEVEL or row.difference.low > 0

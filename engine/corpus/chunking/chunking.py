@@ -110,11 +110,11 @@ class Chunker:
             # The embedded text of each document as one chunk, "" if it is surely too long for that.
             texts = []
             for document, span in zip(batch, spans, strict=True):
-                text = "" if _is_empty(span) else self._embedded_text(document, span)
+                text = self._embedded_text(document, span) if span else ""
                 texts.append(text if len(text) <= self._max_chars else "")
             counts = self._tokens.count_many(texts)
             for document, span, text, tokens in zip(batch, spans, texts, counts, strict=True):
-                if _is_empty(span):
+                if span is None:
                     yield []
                 elif text and tokens <= self._budget:
                     yield [self._build_chunk(document, 0, span, text, tokens)]
@@ -215,11 +215,12 @@ class Chunker:
 
         The tokens of parts need not add up to those of the whole.
         """
-        start, end = _trim(document.text, span)
-        if start >= end:
+        trimmed = _trim(document.text, span)
+        if trimmed is None:
             return []
-        if end - start == 1 or self._fits(self._embedded_text(document, (start, end))):
-            return [(start, end)]
+        start, end = trimmed
+        if end - start == 1 or self._fits(self._embedded_text(document, trimmed)):
+            return [trimmed]
         middle = (start + end) // 2
         last_space = document.text.rfind(" ", start, middle)
         if last_space > start:
@@ -261,9 +262,11 @@ class Chunker:
         return self._budget - self._tokens.count(self._context_line(document, path))
 
     def _fits(self, embedded: str) -> bool:
+        """Tell whether a chunk's text, with its context line, is short enough."""
         return len(embedded) <= self._max_chars and self._tokens.count(embedded) <= self._budget
 
     def _embedded_text(self, document: ReadDocument, span: Span) -> str:
+        """Return the text that BM25 and the encoder get: the context line and that of the span."""
         start, end = span
         path = self._find_path(document, start) if self._context == "headings" else ()
         return self._context_line(document, path) + document.text[start:end]
@@ -326,16 +329,14 @@ def _find_pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str
 
 
 def _build_group(sections: Sequence[Section], sizes: Sequence[int]) -> _Group:
+    """Join neighbouring sections; `sizes`: the tokens of each."""
     return _Group(sections[0].start, sections[-1].end, sections[0].path, sum(sizes))
 
 
-def _trim(text: str, span: Span) -> Span:
-    """Return a span without outer white space; its end lies before its start if nothing is left."""
+def _trim(text: str, span: Span) -> Span | None:
+    """Return a span without outer white space, None if nothing is left."""
     start, end = span
-    piece = text[start:end]
-    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
-
-
-def _is_empty(span: Span) -> bool:
-    start, end = span
-    return start >= end
+    piece = text[start:end].rstrip()
+    if not piece:
+        return None
+    return start + len(piece) - len(piece.lstrip()), start + len(piece)

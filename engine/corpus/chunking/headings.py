@@ -61,7 +61,8 @@ def cut_into_sections(document: ReadDocument) -> list[Section]:
     """
     text = document.text
     first_visible = len(text) - len(text.lstrip())
-    path: list[Heading] = []
+    paths = HeadingPaths(document.headings)
+    path: tuple[str, ...] = ()
     sections: list[Section] = []
     start = 0
     level = 0
@@ -69,14 +70,12 @@ def cut_into_sections(document: ReadDocument) -> list[Section]:
     for heading in (*document.headings, None):
         end = heading.start if heading else len(text)
         if text[start:end].strip():
-            titles = tuple(above.title for above in path)
             is_bare = level > 0 and _is_bare(text[start:end])
-            sections.append(Section(max(start, first_visible), end, level, titles, is_bare))
+            sections.append(Section(max(start, first_visible), end, level, path, is_bare))
             start = end
         if heading:
             level = heading.level
-            path = [above for above in path if above.level < level]
-            path.append(heading)
+            path = paths.at(heading.start)
     return sections
 
 

@@ -184,11 +184,14 @@ class Ingest:
                 raise nothing_left
 
     def _build_pool(self, *, on_cluster: bool) -> Pool:
-        corpus = self._context.settings.corpus
+        """Return the reading processes of this machine, or also those of the cluster's nodes."""
         context = self._context
+        corpus = context.settings.corpus
         processes = corpus.reading_processes or min(8, os.cpu_count() or 1)
         limits = Limits(
-            corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds
+            memory=corpus.reading_memory_mb * 2**20,
+            seconds=corpus.reading_seconds,
+            ocr_seconds=corpus.ocr_seconds,
         )
         if not on_cluster:
             return Pool(processes, limits, passwords(context), self._ocr)
@@ -347,6 +350,7 @@ class Ingest:
         former: FileRecord | None,
         error: UnreadableFileError,
     ) -> None:
+        """Note a file without text; what is stored of it stays until all files are read."""
         reason = error.why or error.what
         unread = replace(record, state="quarantined", reason=reason, kind=error.kind)
         parts = examined.list_parts()
@@ -444,7 +448,10 @@ class Ingest:
         changed: list[_CutDocument],
         gone: list[int],
     ) -> None:
-        """Store the last documents of a file, without those that are `gone` from it."""
+        """Store the last documents of a file, without those that are `gone` from it.
+
+        If nothing to search would be left of the file, its former content stays.
+        """
         note, kind = examined.summarize_notes()
         parts = examined.list_parts()
         try:

@@ -58,9 +58,9 @@ def passwords_file(context: StageContext) -> Path:
 
 
 def passwords(context: StageContext) -> tuple[str, ...]:
-    """Return the user's passwords.
+    """Return the passwords in corpus.passwords_file, with which locked files are opened.
 
-    Raises InputError.
+    Raises InputError if they cannot be read.
     """
     if context.settings.corpus.passwords_file:
         return read_passwords(passwords_file(context))

@@ -73,6 +73,7 @@ def _find_format(path: Path) -> str:
 
 
 def _read_beginning(path: Path) -> str:
+    """Return the beginning of a plain text; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_CHARACTERS).decode("utf-8", "ignore")

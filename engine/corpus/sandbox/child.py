@@ -210,6 +210,7 @@ class Child:
             raise WorkerDiedError("damaged", "its reader answered nonsense") from None
 
     def _send(self, message: dict[str, Any]) -> None:
+        """Send a message to the process, as a line of JSON."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write((json.dumps(message) + "\n").encode())
@@ -415,10 +416,11 @@ def find_confinement() -> Confinement:
     Raises RuntimeError if it does not start.
     """
     limits = Limits()
-
-    def start(lock_down: bool) -> ReadingProcess:
-        return start_reader(limits, lock_down=lock_down)
-
-    child = start_child(limits, None, start, LockdownTrial())
+    child = start_child(
+        limits,
+        None,
+        lambda lock_down: start_reader(limits, lock_down=lock_down),
+        LockdownTrial(),
+    )
     child.end()
     return child.confinement

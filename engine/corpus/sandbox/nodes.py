@@ -85,8 +85,9 @@ def open_reading(
         name, format, content = file
         try:
             with TemporaryDirectory(prefix="bmembed-") as folder:
-                (Path(folder) / name).write_bytes(content)
-                return pool.read(Path(folder) / name, format)
+                path = Path(folder, name)
+                path.write_bytes(content)
+                return pool.read(path, format)
         except OSError:
             return None
 

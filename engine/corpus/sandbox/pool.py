@@ -64,6 +64,7 @@ class WorkerSlot:
         return self.child
 
     def _start(self, lock_down: bool) -> ReadingProcess:
+        """Start a process in the thread of `starter`."""
         return self._starter.submit(start_reader, self._limits, lock_down=lock_down).result()
 
     def leave(self) -> None:
@@ -122,6 +123,7 @@ class Pool:
         wake_up = threading.Event()
 
         def hand_over() -> None:
+            """Give the threads as many more items as the limits allow."""
             done = [future for future in futures if future.done()]
             held = sum(weight(future.result()) for future in done if future.exception() is None)
             if held > max_held or self._closed:

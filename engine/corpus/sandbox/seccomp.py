@@ -65,27 +65,27 @@ class _Calls(NamedTuple):
 _FLAGS_ARGUMENT = {"open": 1, "openat": 2}
 # Commands of fcntl that have signals sent, or lock the project or its database, for which other
 # programs wait.
-_REFUSED_FCNTL = {
-    "F_SETOWN": 8,
-    "F_SETSIG": 10,
-    "F_SETOWN_EX": 15,
-    "F_SETLEASE": 1024,
-    "F_NOTIFY": 1026,
-    "F_SETLK": 6,
-    "F_SETLKW": 7,
-    "F_OFD_SETLK": 37,
-    "F_OFD_SETLKW": 38,
-}
+_REFUSED_FCNTL = (
+    8,  # F_SETOWN
+    10,  # F_SETSIG
+    15,  # F_SETOWN_EX
+    1024,  # F_SETLEASE
+    1026,  # F_NOTIFY
+    6,  # F_SETLK
+    7,  # F_SETLKW
+    37,  # F_OFD_SETLK
+    38,  # F_OFD_SETLKW
+)
 # Commands of ioctl: ask whether it is a terminal and its size, close on exec, ask how much can be
 # read, and do not block.
-_ALLOWED_IOCTL = {
-    "TCGETS": 0x5401,
-    "TIOCGWINSZ": 0x5413,
-    "FIONCLEX": 0x5450,
-    "FIOCLEX": 0x5451,
-    "FIONREAD": 0x541B,
-    "FIONBIO": 0x5421,
-}
+_ALLOWED_IOCTL = (
+    0x5401,  # TCGETS
+    0x5413,  # TIOCGWINSZ
+    0x5450,  # FIONCLEX
+    0x5451,  # FIOCLEX
+    0x541B,  # FIONREAD
+    0x5421,  # FIONBIO
+)
 
 
 def refuse_calls(*, programs: bool) -> bool:
@@ -127,10 +127,8 @@ def _build_filter(calls: _Calls, *, programs: bool) -> list[Step]:
         steps += _refuse_unless(number, _FLAGS_ARGUMENT[name], (ANY_OF, 0, 1, _CHANGES))
     for number in calls.to_itself.values():
         steps += _refuse_unless(number, 0, (EQUAL, 1, 0, 0))
-    refused_fcntl = list(_REFUSED_FCNTL.values())
-    steps += _answer_by_command(examined["fcntl"], refused_fcntl, named=_REFUSE, other=ALLOW)
-    allowed_ioctl = list(_ALLOWED_IOCTL.values())
-    steps += _answer_by_command(examined["ioctl"], allowed_ioctl, named=ALLOW, other=_REFUSE)
+    steps += _answer_by_command(examined["fcntl"], _REFUSED_FCNTL, named=_REFUSE, other=ALLOW)
+    steps += _answer_by_command(examined["ioctl"], _ALLOWED_IOCTL, named=ALLOW, other=_REFUSE)
     answers = dict.fromkeys(calls.refused.values(), _REFUSE)
     if not programs:
         answers |= dict.fromkeys(calls.starting.values(), _REFUSE)
@@ -149,9 +147,10 @@ def _build_filter(calls: _Calls, *, programs: bool) -> list[Step]:
 def _refuse_unless(number: int, argument: int, test: Step) -> Sequence[Step]:
     """Return steps that refuse a call unless `test` of its argument jumps over the refusal.
 
-    `number`: that of the call. `argument`: its position, from 0. Other calls jump over all steps.
+    `number`: that of the call. `argument`: its position, from 0.
     """
     return [
+        # Another call: over these steps, to those of the next call.
         (EQUAL, 0, 4, number),
         (LOAD, 0, 0, ARGUMENTS + 8 * argument),
         test,
@@ -172,6 +171,7 @@ def _answer_by_command(
         (EQUAL, len(commands) - position, 0, command) for position, command in enumerate(commands)
     ]
     return [
+        # Another call: over these steps, to those of the next call.
         (EQUAL, 0, len(commands) + 3, number),
         (LOAD, 0, 0, ARGUMENTS + 8),
         *tests,

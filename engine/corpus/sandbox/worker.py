@@ -160,6 +160,7 @@ def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
 
 
 def _send(answers: int, frames: bytes) -> None:
+    """Write frames to a pipe, which may take a part of them at a time."""
     remaining = memoryview(frames)
     while remaining:
         written = os.write(answers, remaining)

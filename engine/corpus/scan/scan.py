@@ -150,6 +150,7 @@ def is_bare(folder: Path) -> bool:
 
 
 def _parse_patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
+    """Return what matches paths with patterns of .gitignore. Raises UsageError."""
     import re
 
     from pathspec import GitIgnoreSpec

@@ -250,6 +250,7 @@ def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connectio
 
 
 def _sha256(text: str | None) -> str:
+    """Return the hex sha256 of a text, empty for none; statements call it as a function."""
     if text:
         return hashlib.sha256(text.encode()).hexdigest()
     return ""
@@ -282,6 +283,7 @@ def _file_state(path: Path) -> tuple[int, ...]:
 
 
 def _check_or_close(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
+    """Do as `check_schema`; close the connection if that raises."""
     try:
         check_schema(connection, path, every_page)
     except BaseException:

@@ -44,7 +44,7 @@ class QueryTables(ArtifactTables):
             self._db.execute("DELETE FROM rejected_queries")
             sql = f"INSERT INTO rejected_queries ({_REJECTED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
             self._db.executemany(sql, [_query_row(query, reason) for query, reason in rejected])
-            self._put_artifact(artifact)
+            self.replace_artifact(artifact)
 
     def changed_share(self) -> float:
         """Return the share (0 to 1) of chunks that came or went since the queries were made."""
@@ -125,11 +125,6 @@ class QueryTables(ArtifactTables):
                 [(text, query_id) for query_id, text in texts.items() if text is not None],
             ).rowcount
         return max(0, deleted) + max(0, changed)
-
-    def replace_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
-        """Do as `put_artifact`, within a transaction of the caller."""
-        with guarded(self.path):
-            self._put_artifact(artifact)
 
     def replace_document_queries(self, document_id: int, queries: Iterable[DocumentQuery]) -> None:
         """Replace the queries that a document contains, within a transaction of the caller."""
