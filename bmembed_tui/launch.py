@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from bmembed_tui.window.desktop import build_parser, open_desktop
+from engine.core.platforms.pipes import open_missing_streams
 from engine.core.platforms.processes import restore_child_signal
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.window or options.install_shortcut:
         open_desktop(options)
         return
+    open_missing_streams()
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(
             "Error: bmembed-tui needs a terminal.\n"

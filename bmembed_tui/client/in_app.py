@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
-from engine.core.messages.offer import Help
-from engine.core.messages.report import NextStep, StepName
+
+# The first screen shows no report, and needs none of its types.
+if TYPE_CHECKING:
+    from engine.core.messages.offer import Help
+    from engine.core.messages.report import NextStep, StepName
 
 COMMAND_KEYS = {
     "run": "F2 in step 7, Search, reads and embeds",

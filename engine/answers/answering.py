@@ -21,8 +21,8 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.store import Store
 from engine.queries.choosing import AUTO, MODELS, resolve_backend, with_choice
-from engine.queries.llm.prompted import space
-from engine.queries.llm.windows import windows
+from engine.queries.llm.prompted import passage_room
+from engine.queries.llm.windows import split_to_fit
 from engine.queries.opening import open_chat
 from engine.settings.schema import Settings
 
@@ -182,7 +182,7 @@ def _fit_into_context(
 ) -> list[str]:
     """Return as many of the first passages as fit into the context, at least part of the first."""
     model.count("\n\n".join(passages))  # a server may thereby report the size of its context
-    room = space(model, (PROMPT,), SENTENCES, limit, question)
+    room = passage_room(model, (PROMPT,), SENTENCES, limit, question)
     while len(passages) > 1 and model.count("\n\n".join(passages)) > room:
         passages = passages[:-1]
-    return [windows(passages[0], room, model.count)[0], *passages[1:]]
+    return [split_to_fit(passages[0], room, model.count)[0], *passages[1:]]

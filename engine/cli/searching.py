@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,10 @@ from engine.core.text import harmless, short_names
 
 if TYPE_CHECKING:
     from engine.api import Project
+
+BUSY_SECONDS = 60.0
+"""How long `engine find` waits while another process updates the folder's index."""
+_SEARCH_AGAIN = "Search the folder again: what was read is kept."
 
 
 @dataclass(frozen=True)
@@ -265,9 +270,18 @@ def _read(project: Project, folder: str) -> None:
                 view(event)
 
         try:
-            project.run(("ingest", "index"), on_event=show, should_stop=stop)
-        except (CancelledError, ProjectBusyError) as error:
-            error.to_do = "Search the folder again: what was read is kept."
+            _run_when_free(
+                lambda: project.run(("ingest", "index"), on_event=show, should_stop=stop), stop
+            )
+        except ProjectBusyError:
+            raise ProjectBusyError(
+                f"Another 'engine find' has been reading {folder} for a minute.",
+                "Two changes at once would overwrite each other.",
+                _SEARCH_AGAIN,
+                command="find",
+            ) from None
+        except CancelledError as error:
+            error.to_do = _SEARCH_AGAIN
             error.command = "find"
             raise
         except NoDocumentsError as error:
@@ -276,6 +290,19 @@ def _read(project: Project, folder: str) -> None:
                 error.why if project.skipped() else "There is no file.",
                 "Name a folder with text, office files, PDFs or emails.",
             ) from None
+
+
+def _run_when_free(run: Callable[[], object], stop: Callable[[], bool]) -> None:
+    """Call `run`, again and again for a minute while another process updates the project."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            run()
+            return
+        except ProjectBusyError:
+            if stop() or time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def _report_nothing(has_hits: bool, hit_format: HitFormat) -> None:

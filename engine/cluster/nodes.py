@@ -26,9 +26,13 @@ Result = TypeVar("Result")
 VARIABLE = "BMEMBED_RAY"
 """Environment variable of a run's processes: the cluster's address, as given to `--ray`."""
 _POLL_SECONDS = 0.1
+"""How often a wait asks whether the run was cancelled."""
 _ANSWER_SECONDS = 5.0
+"""How long the cluster's address may take to answer at all."""
 _CONNECT_SECONDS = 30.0
-_AFTER = ("'ray status' lists the nodes that are left.", "Run again: what was finished is kept.")
+"""How long a process without a token may try to join the cluster."""
+_WHY = "'ray status' lists the nodes that are left."
+_TO_DO = "Run again: what was finished is kept."
 
 
 def cluster_address() -> str:
@@ -48,7 +52,8 @@ def check_ray() -> None:
 class Nodes(Generic[Shard, Result]):
     """A function that is open on every node, to be called with shards from any thread.
 
-    `capacity`: shards at once, on `count` nodes. Must be closed.
+    `capacity`: how many shards all nodes together process at once. `count`: the number of nodes.
+    Must be closed.
     """
 
     def __init__(
@@ -70,14 +75,16 @@ class Nodes(Generic[Shard, Result]):
         check_ray()
         self._check = check
         self._closed = False
-        # The queue holds an actor once for each shard that it may take.
+        # The actors with a free slot, each once for every shard that it may still take.
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ray = _connect(cluster_address())
         try:
             # Ray stores it for workers that it restarts, too.
             self._packed = self._ray.put(pickle.dumps((opener, shared)))
             alive = [node for node in self._ray.nodes() if node["Alive"]]
+            # A node that was started with `--num-cpus 0` is to do no work, unless all were.
             nodes = [node for node in alive if _count_cores(node)] or alive
+            # Shards that each node processes at once.
             slots = [max(1, _count_cores(node)) if one_a_core else 1 for node in nodes]
             self._actors = [
                 self._start_actor(node, count) for node, count in zip(nodes, slots, strict=True)
@@ -86,9 +93,10 @@ class Nodes(Generic[Shard, Result]):
         except BaseException:
             self._ray.shutdown()
             raise
-        for turn in range(max(slots)):
+        # One slot of each node after the other, so that the first shards go to different nodes.
+        for slot in range(max(slots)):
             for actor, count in zip(self._actors, slots, strict=True):
-                if turn < count:
+                if slot < count:
                     self._free.put(actor)
         self.capacity = sum(slots)
         self.count = len(nodes)
@@ -118,13 +126,13 @@ class Nodes(Generic[Shard, Result]):
 
         At most one shard for each node waits besides those in progress.
         """
-        turns: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         for shard in shards:
-            turns.append(self._threads.submit(self, shard))
-            if len(turns) >= self.capacity + self.count:
-                yield self._wait_for(turns.popleft())
-        while turns:
-            yield self._wait_for(turns.popleft())
+            pending.append(self._threads.submit(self, shard))
+            if len(pending) >= self.capacity + self.count:
+                yield self._wait_for(pending.popleft())
+        while pending:
+            yield self._wait_for(pending.popleft())
 
     def close(self) -> None:
         """End the workers, and leave the cluster."""
@@ -132,18 +140,20 @@ class Nodes(Generic[Shard, Result]):
         self._threads.shutdown(wait=False, cancel_futures=True)
         for actor in self._actors:
             self._ray.kill(actor)
+        # Ray must not shut down while a thread waits for it: each gives its slot back at the end.
         for _ in range(self.capacity):
-            # Ray must not shut down while a thread waits for it.
             self._free.get()
         self._ray.shutdown()
 
     def _start_actor(self, node: Any, slots: int) -> Any:
+        """Start a `Worker` on a node that takes this many shards at once."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         # Without a claim on cores, actors of a lost node can join others on their nodes.
         options = {
             "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=True),
             "num_cpus": 0,
+            # −1: without a limit.
             "max_restarts": -1,
             "max_task_retries": -1,
             "max_concurrency": slots + 1,
@@ -152,7 +162,8 @@ class Nodes(Generic[Shard, Result]):
         return actor.remote(__version__, max(1, _count_cores(node)), self._packed)
 
     def _check_nodes(self, addresses: list[str]) -> None:
-        answers = [actor.says.remote() for actor in self._actors]
+        """Raise UsageError for a node that is unfit or open, and what its `opener` has raised."""
+        answers = [actor.describe.remote() for actor in self._actors]
         for node, answer in zip(addresses, answers, strict=True):
             while not self._ray.wait([answer], timeout=_POLL_SECONDS)[0]:
                 self._check()
@@ -181,6 +192,7 @@ class Nodes(Generic[Shard, Result]):
             _raise_failed(problem)
 
     def _take_actor(self) -> Any:
+        """Wait for a free slot, and return its actor. Raises CancelledError once this is closed."""
         while not self._closed:
             try:
                 return self._free.get(timeout=_POLL_SECONDS)
@@ -188,18 +200,20 @@ class Nodes(Generic[Shard, Result]):
                 continue
         raise CancelledError("The run was cancelled.")
 
-    def _wait_for(self, turn: Future[Result]) -> Result:
-        while not wait_for([turn], _POLL_SECONDS).done:
+    def _wait_for(self, future: Future[Result]) -> Result:
+        while not wait_for([future], _POLL_SECONDS).done:
             self._check()
-        return turn.result()
+        return future.result()
 
     def _explain_fault(self, error: Exception) -> StageError:
+        """Return the error for a shard without an answer: a fault in its function, or no node."""
         name = type(getattr(error, "cause", error)).__name__
         if not isinstance(error, self._ray.exceptions.RayTaskError):
             return lost(name)
         return StageError(
             f"An internal fault on a node of the cluster ({name}).",
-            *_AFTER,
+            _WHY,
+            _TO_DO,
             code="internal-fault",
             command="run",
         )
@@ -207,10 +221,13 @@ class Nodes(Generic[Shard, Result]):
 
 def lost(how: str) -> StageError:
     """Return the error if no node is left."""
-    return StageError(f"The cluster is lost ({how}).", *_AFTER, code="cluster-lost", command="run")
+    return StageError(
+        f"The cluster is lost ({how}).", _WHY, _TO_DO, code="cluster-lost", command="run"
+    )
 
 
 def _explain_open(node: str) -> UsageError:
+    """Return the error for a node that takes requests without a token."""
     return UsageError(
         f"The node {node} asks nobody for a token.",
         "Whoever reaches its ports could read the documents.",
@@ -220,7 +237,7 @@ def _explain_open(node: str) -> UsageError:
 
 
 def _is_open(address: str) -> bool:
-    """Return whether a process without a token may join the cluster."""
+    """Return whether a process without a token may join the cluster, by trying it."""
     code = (
         "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False,"
         " configure_logging=False)"
@@ -236,6 +253,7 @@ def _is_open(address: str) -> bool:
 
 
 def _count_cores(node: Any) -> int:
+    """Return the cores that a node, as Ray lists it, offers for work."""
     return int(node["Resources"].get("CPU", 0))
 
 
@@ -281,6 +299,10 @@ def _check_answers(address: str) -> None:
 
 
 def _explain_unconnected(address: str, error: Exception) -> UsageError:
+    """Return the error for a cluster that answers, but that Ray cannot join.
+
+    Ray raises RuntimeError for other versions of Python or Ray.
+    """
     why = " ".join(str(error).split())
     if isinstance(error, RuntimeError):
         return UsageError(
@@ -298,5 +320,6 @@ def _explain_unconnected(address: str, error: Exception) -> UsageError:
 
 
 def _raise_failed(answer: Any) -> None:
+    """Raise the error that a worker returned in place of a result."""
     if isinstance(answer, Failed):
         raise EngineError.from_dict(answer.error)

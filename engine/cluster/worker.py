@@ -13,6 +13,7 @@ from engine.core.errors import EngineError
 from engine.version import __version__
 
 AUTHENTICATION = "RAY_AUTH_MODE"
+"""Environment variable of Ray: `token` if its processes ask for one."""
 
 
 @dataclass(frozen=True)
@@ -37,19 +38,20 @@ class Worker:
         # Ray sets it to 1 for actors that ask for no core.
         os.environ["OMP_NUM_THREADS"] = str(cores)
         environment.prepare_process()
-        self._work: Any = None
+        self._function: Any = None
+        # Another version may lack the function: `describe` then reports the version alone.
         if version == __version__:
             opener, shared = pickle.loads(packed)
-            self._work = _call(opener, shared)
+            self._function = _call(opener, shared)
 
-    def says(self) -> tuple[str, str, Failed | None]:
+    def describe(self) -> tuple[str, str, Failed | None]:
         """Return the program's version, the node's authentication, and why opening failed."""
-        problem = self._work if isinstance(self._work, Failed) else None
+        problem = self._function if isinstance(self._function, Failed) else None
         return __version__, os.environ.get(AUTHENTICATION, ""), problem
 
     def work(self, shard: Any) -> Any:
         """Return the result of a shard, or `Failed`."""
-        return _call(self._work, shard)
+        return _call(self._function, shard)
 
 
 def _call(function: Callable[[Any], Any], argument: Any) -> Any:

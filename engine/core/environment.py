@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from engine.core.platforms.pipes import use_utf8
+from engine.core.platforms.pipes import open_missing_streams, use_utf8
 from engine.core.platforms.processes import restore_child_signal
 
 OFFLINE = {
@@ -39,8 +39,9 @@ def prepare() -> None:
 
 
 def prepare_process() -> None:
-    """Set variables, a private umask, signals and UTF-8, for a process of our own."""
+    """Set variables, a private umask, signals and streams, for a process of our own."""
     prepare()
+    open_missing_streams()
     # Windows then looks for no program in the working directory.
     os.environ[ONLY_ON_PATH] = "1"
     os.umask(0o077)

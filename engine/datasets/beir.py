@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ from engine.core.records import WRITTEN_KINDS, FurtherAnswer, JudgedQuery, Query
 
 BEIR_CORPUS = "corpus.jsonl"
 MAX_GRADE = 20
-"""Highest grade, whose gain is 2^grade − 1."""
-_BEGINNING = 200
-"""Number of characters of a document by which its first chunk is found."""
+"""Highest grade, whose gain is 2^grade − 1 (METHODS.md §2)."""
+_EVIDENCE_LENGTH = 200
+"""Number of characters at the beginning of a document by which its first chunk is found."""
 _MAX_LINE_LENGTH = 16 * 2**20
+"""Maximum length in bytes of a line."""
 _MAX_ARRAY_LENGTH = 512 * 2**20
-"""Maximum lengths in bytes."""
+"""Maximum length in bytes of a line of a JSON array, which may be the whole file."""
+
+Row = dict[str, Any]
+"""The JSON object of a line or of an array's item."""
 
 
 class MalformedError(DatasetError):
@@ -69,7 +74,7 @@ class BeirReader:
                 raise MalformedError(place, f"the _id '{key}' occurs twice")
             seen.add(key)
             text = _read_text(row, "text", place)
-            title = _read_text(row, "title", place, "")
+            title = _read_text(row, "title", place, default="")
             if not text.strip():
                 text = title
             yield ReadDocument(title.strip(), text, external_id=key, format="beir")
@@ -107,18 +112,17 @@ def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
     `grades` are the (document id, score) with scores above 0; queries without any are left out.
     Raises DatasetError.
     """
-    grades = _read_qrels(folder / "qrels" / f"{split}.tsv")
+    path = folder / "queries.jsonl"
+    grades_of = _read_qrels(folder / "qrels" / f"{split}.tsv")
     judged = []
-    for place, row in _read_json_lines(folder / "queries.jsonl"):
+    for place, row in _read_json_lines(path):
         key = _read_identifier(row, "_id", place)
         text = _read_text(row, "text", place)
-        if key in grades:
-            graded = tuple(grades.pop(key).items())
-            judged.append(JudgedQuery(key, text, grades=graded))
-    if grades and not judged:
-        raise MalformedError(
-            str(folder / "queries.jsonl"), f"no query in it is judged in qrels/{split}.tsv"
-        )
+        if key in grades_of:
+            grades = tuple(grades_of.pop(key).items())
+            judged.append(JudgedQuery(key, text, grades=grades))
+    if grades_of and not judged:
+        raise MalformedError(str(path), f"no query in it is judged in qrels/{split}.tsv")
     return judged
 
 
@@ -136,10 +140,11 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
         evidence = _read_evidence(row, ("evidence",), place)
         if not evidence:
             raise MalformedError(place, "the key 'evidence' is missing or empty")
-        path_in_corpus = _read_text(row, "path", place, "") or None
-        content = json.dumps([text, evidence, path_in_corpus])
+        document = _read_text(row, "path", place, default="") or None
+        content = json.dumps([text, evidence, document])
         key = hashlib.sha256(content.encode()).hexdigest()[:16]
-        query = judged.get(key) or JudgedQuery(key, text, evidence, path=path_in_corpus)
+        # A question that stands in several lines has the further answers of all of them.
+        query = judged.get(key, JudgedQuery(key, text, evidence, path=document))
         also = dict.fromkeys((*query.also, *_read_further_answers(row, place)))
         judged[key] = replace(query, also=tuple(also))
     return list(judged.values())
@@ -158,9 +163,10 @@ def read_training_queries(path: Path) -> list[ImportedQuery]:
     texts = {document.external_id: document.text for document in corpus}
     queries = []
     for judged in read_beir_judgments(folder, path.stem):
-        for document, grade in sorted(judged.grades, key=lambda item: -item[1]):
+        best_first = sorted(judged.grades, key=itemgetter(1), reverse=True)
+        for document, grade in best_first:
             if document in texts:
-                evidence = (texts[document][:_BEGINNING],)
+                evidence = (texts[document][:_EVIDENCE_LENGTH],)
                 grade = min(grade, MAX_GRADE)
                 queries.append(ImportedQuery(judged.text, evidence, document, grade))
     return queries
@@ -181,8 +187,9 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
         if not text.strip():
             raise MalformedError(place, "the query is empty")
         document_key = "document" if "document" in row else "doc"
-        document = _read_text(row, document_key, place, "")
+        document = _read_text(row, document_key, place, default="")
         grade = row.get("grade")
+        # JSON's `true` is an `int` as well, but no grade.
         is_grade = type(grade) is int and 1 <= grade <= MAX_GRADE
         if grade is not None and not is_grade:
             problem = f"the key 'grade' is not a whole number from 1 to {MAX_GRADE}"
@@ -192,14 +199,16 @@ def read_queries_jsonl(path: Path) -> list[ImportedQuery]:
     return queries
 
 
-def _read_kind(row: dict[str, Any]) -> QueryKind:
+def _read_kind(row: Row) -> QueryKind:
+    """Return how a query is worded; `imported` if the row does not say, or names no such kind."""
     for kind in WRITTEN_KINDS:
         if kind == row.get("kind"):
             return kind
     return "imported"
 
 
-def _read_further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswer, ...]:
+def _read_further_answers(row: Row, place: str) -> tuple[FurtherAnswer, ...]:
+    """Return the entries of `also`: documents, passages of them, or passages anywhere."""
     entries = row.get("also") or []
     if not isinstance(entries, list):
         raise MalformedError(place, "the key 'also' is not a list")
@@ -207,7 +216,7 @@ def _read_further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswe
     answers = []
     for item in entries:
         entry = _check_object(item, place)
-        path = _read_text(entry, "path", place, "") or None
+        path = _read_text(entry, "path", place, default="") or None
         evidence = _read_evidence(entry, ("evidence",), place)
         if path is None and not evidence:
             raise MalformedError(place, "an entry has neither 'path' nor 'evidence'")
@@ -216,13 +225,13 @@ def _read_further_answers(row: dict[str, Any], place: str) -> tuple[FurtherAnswe
 
 
 def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Read the scores above 0: query id → document id → score."""
+    """Read the scores above 0, rounded: query id → document id → score."""
     grades: dict[str, dict[str, int]] = {}
     for number, line in enumerate(_read_lines(path), 1):
         if not line.strip():
             continue
         cells = [cell.strip() for cell in line.rstrip("\n").split("\t")]
-        has_score = len(cells) == 3 and _is_number(cells[2])
+        has_score = len(cells) == 3 and _is_score(cells[2])
         if number == 1 and len(cells) == 3 and not has_score:
             continue  # the header
         if not has_score:
@@ -234,7 +243,8 @@ def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
     return grades
 
 
-def _is_number(cell: str) -> bool:
+def _is_score(cell: str) -> bool:
+    """Return whether a cell is a number that is finite and not absurdly large."""
     try:
         return abs(float(cell)) < 2**31
     except ValueError:
@@ -242,6 +252,10 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_lines(path: Path, max_length: int = _MAX_LINE_LENGTH) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file with their ends, each of at most `max_length` bytes.
+
+    Raises DatasetError.
+    """
     number = 0
     try:
         with path.open("rb") as file:
@@ -250,6 +264,7 @@ def _read_lines(path: Path, max_length: int = _MAX_LINE_LENGTH) -> Iterator[str]
                 if len(line) > max_length:
                     problem = f"it is longer than {max_length // 2**20} MB"
                     raise MalformedError(f"{path}, line {number}", problem)
+                # Only the first line may begin with a byte-order mark.
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise MalformedError(f"{path}, line {number}", "it is not UTF-8") from error
@@ -257,16 +272,16 @@ def _read_lines(path: Path, max_length: int = _MAX_LINE_LENGTH) -> Iterator[str]
         raise _unreadable(path, error) from error
 
 
-def _read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the object of each line that is not blank, after its place for error messages."""
+def _read_json_lines(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield (place for error messages, object) of each line that is not blank."""
     for number, line in enumerate(_read_lines(path), 1):
         if line.strip():
             place = f"{path}, line {number}"
             yield place, _check_object(_parse(line, place), place)
 
 
-def _read_json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the objects of an array, each after its place for error messages."""
+def _read_json_array(path: Path) -> Iterator[tuple[str, Row]]:
+    """Yield (place for error messages, object) of each item of an array."""
     text = "".join(_read_lines(path, _MAX_ARRAY_LENGTH))
     for number, row in enumerate(_parse(text, str(path)), 1):
         place = f"{path}, item {number}"
@@ -274,6 +289,7 @@ def _read_json_array(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _starts_array(path: Path) -> bool:
+    """Return whether a file holds a JSON array rather than JSON lines."""
     for line in _read_lines(path, _MAX_ARRAY_LENGTH):
         if line.strip():
             return line.lstrip().startswith("[")
@@ -281,26 +297,33 @@ def _starts_array(path: Path) -> bool:
 
 
 def _parse(text: str, place: str) -> Any:
+    """Parse JSON. Raises MalformedError, also for a text that is nested too deeply."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MalformedError(place, f"it is not JSON ({error})") from error
 
 
-def _check_object(row: Any, place: str) -> dict[str, Any]:
+def _check_object(row: Any, place: str) -> Row:
+    """Return a JSON value that must be an object."""
     if not isinstance(row, dict):
         raise MalformedError(place, "it is not a JSON object")
     return row
 
 
-def _read_identifier(row: dict[str, Any], key: str, place: str) -> str:
+def _read_identifier(row: Row, key: str, place: str) -> str:
+    """Return an id, which may be a whole number in the file."""
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise MalformedError(place, f"the key '{key}' is missing or not a string")
     return clean(str(value))
 
 
-def _read_text(row: dict[str, Any], key: str, place: str, default: str | None = None) -> str:
+def _read_text(row: Row, key: str, place: str, default: str | None = None) -> str:
+    """Return a key's text with plain line ends and without invisible characters.
+
+    With a `default` the key may be missing or null; without, that raises MalformedError.
+    """
     value = row.get(key)
     if value is None and default is not None:
         return default
@@ -311,7 +334,8 @@ def _read_text(row: dict[str, Any], key: str, place: str, default: str | None = 
     return drop_invisible(clean(value))
 
 
-def _read_evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tuple[str, ...]:
+def _read_evidence(row: Row, keys: tuple[str, ...], place: str) -> tuple[str, ...]:
+    """Return the strings that are not blank of the first of the `keys` that the row has."""
     given = [key for key in keys if row.get(key) is not None]
     if not given:
         return ()
@@ -325,6 +349,7 @@ def _read_evidence(row: dict[str, Any], keys: tuple[str, ...], place: str) -> tu
 
 
 def _unreadable(path: Path, error: OSError) -> DatasetError:
+    """Return the error for a file that is missing or may not be read."""
     hint = (
         f"Check the path. A BEIR folder holds {BEIR_CORPUS}, queries.jsonl and qrels/; a single"
         " file is JSONL."

@@ -61,7 +61,7 @@ def import_judgments(
             "Give each query evidence or a document id.",
             code="dataset-without-judgments",
         )
-    keep_rows(project, "judgments-*.jsonl", map(_build_judged_row, judged))
+    write_rows(project, "judgments-*.jsonl", map(_build_judged_row, judged))
     with closing(project.store()) as store:
         store.put_judged(judged)
     return len(judged)
@@ -84,7 +84,7 @@ def import_queries(project: ProjectFolder, path: Path, *, validation: bool = Fal
             code="dataset-empty",
         )
     name = f"{VALIDATION}*.jsonl" if validation else "queries-*.jsonl"
-    keep_rows(project, name, map(_build_query_row, queries))
+    write_rows(project, name, map(_build_query_row, queries))
     return len(queries)
 
 
@@ -120,17 +120,17 @@ def _build_query_row(query: ImportedQuery) -> dict[str, Any]:
     return row
 
 
-def kept_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
+def read_rows(path: Path, read: Callable[[Any], Row], holds: str, *, code: str) -> list[Row]:
     """Read the rows of a JSONL file of the imports folder; none if there is no such file.
 
     `read` turns a JSON object into a row. `holds`: what the file contains, for the error message.
     Raises DatasetError if the file is damaged.
     """
-    return kept_lines(path, lambda line: read(json.loads(line)), holds, code=code)
+    return read_lines(path, lambda line: read(json.loads(line)), holds, code=code)
 
 
-def kept_lines(path: Path, read: Callable[[str], Row], holds: str, *, code: str) -> list[Row]:
-    """Read the rows as `kept_rows` does. `read` turns a line of JSON into a row."""
+def read_lines(path: Path, read: Callable[[str], Row], holds: str, *, code: str) -> list[Row]:
+    """Read as `read_rows`, but let `read` turn each line of JSON, not yet parsed, into a row."""
     rows = []
     number = 0
     try:
@@ -155,17 +155,23 @@ def read_judgments(path: Path) -> list[JudgedQuery]:
 
     Raises DatasetError if the file is damaged.
     """
-    rows = kept_rows(path, _read_judged_row, "judged questions", code="dataset-unreadable")
+    rows = read_rows(path, _read_judged_row, "judged questions", code="dataset-unreadable")
     return [query for query in rows if query.evidence or query.grades or query.path]
 
 
 def _read_judged_row(row: dict[str, Any]) -> JudgedQuery:
-    grades = tuple((document, grade) for document, grade in row["grades"])
+    """Return the judged query of a row that `_build_judged_row` made, with tuples for its lists."""
     also = []
     for answer in row.get("also", ()):
         also.append(FurtherAnswer(answer["path"], tuple(answer["evidence"])))
-    evidence = tuple(row["evidence"])
-    return JudgedQuery(row["key"], row["text"], evidence, grades, row["path"], also=tuple(also))
+    return JudgedQuery(
+        key=row["key"],
+        text=row["text"],
+        evidence=tuple(row["evidence"]),
+        grades=tuple((document, grade) for document, grade in row["grades"]),
+        path=row["path"],
+        also=tuple(also),
+    )
 
 
 def restore_marked(project: ProjectFolder, store: Store) -> None:
@@ -182,6 +188,7 @@ def restore_marked(project: ProjectFolder, store: Store) -> None:
         in_database = {}
         for query in store.judged():
             if query.key.startswith(MARKED):
+                # Queries of the file have no id yet.
                 in_database[query.key] = replace(query, id=0)
         changed = [query for key, query in in_file.items() if in_database.get(key) != query]
         if changed:
@@ -204,8 +211,8 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
             if query.key in known:
                 continue
             # Of a query that was imported twice, the one with more answers counts.
-            other = missing.get(query.key)
-            if other is None or len(query.also) >= len(other.also):
+            former = missing.get(query.key)
+            if former is None or len(query.also) >= len(former.also):
                 missing[query.key] = query
     if missing:
         store.put_judged(missing.values())
@@ -233,8 +240,8 @@ def import_neighbouring_judgments(context: StageContext, corpora: Iterable[Path]
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """Return all imported training queries, each once, in order of import file and line.
 
-    Files from before kinds were kept repeat queries without one: then the kind counts. A query that
-    was also imported for validation is not trained on.
+    Queries of the same text and evidence are one. It has the first kind that any of them names, and
+    is not trained on if one of them was imported for validation.
     """
     queries: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
@@ -254,10 +261,12 @@ def has_validation_queries(project: ProjectFolder) -> bool:
 
 
 def graded_texts(project: ProjectFolder) -> frozenset[str]:
-    """Return the texts of the imported queries that have a grade, as training queries have them."""
-    return frozenset(
-        " ".join(query.text.split()) for query in imported_queries(project) if query.grade
-    )
+    """Return the texts of the imported queries that have a grade.
+
+    White space is folded, as in the texts of training queries.
+    """
+    graded = [query for query in imported_queries(project) if query.grade]
+    return frozenset(" ".join(query.text.split()) for query in graded)
 
 
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
@@ -273,16 +282,16 @@ def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
     return sorted(path.name for path in (project.path / "imports").glob(f"{kind}-*.jsonl"))
 
 
-def keep_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a file of the imports folder, one line of JSON per row.
 
     `*` in its name stands for the hash of its content.
     """
-    keep_lines(project, name, (json.dumps(row, ensure_ascii=False) for row in rows))
+    write_lines(project, name, (json.dumps(row, ensure_ascii=False) for row in rows))
 
 
-def keep_lines(project: ProjectFolder, name: str, lines: Iterable[str]) -> None:
-    """Write a file as `keep_rows` does, from lines of JSON."""
+def write_lines(project: ProjectFolder, name: str, lines: Iterable[str]) -> None:
+    """Write a file as `write_rows` does, from lines of JSON."""
     text = "".join(line + "\n" for line in lines)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     (project.path / "imports").mkdir(mode=0o700, exist_ok=True)

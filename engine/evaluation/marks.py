@@ -19,8 +19,8 @@ from engine.datasets.imports import (
     JUDGING_SECONDS,
     MARKED,
     MARKS_FILE,
-    keep_lines,
-    kept_lines,
+    read_lines,
+    write_lines,
 )
 from engine.evaluation.judgments import judge_queries
 from engine.project.folder import ProjectFolder
@@ -107,7 +107,7 @@ def focused_fingerprint(project: ProjectFolder) -> str:
 def read_marks(project: ProjectFolder) -> dict[str, MarkedQuery]:
     """Read the marked queries by key. Raises DatasetError if the file is damaged."""
     path = project.path / "imports" / MARKS_FILE
-    rows = kept_lines(path, parse_line, "your marks of hits", code="marks-unreadable")
+    rows = read_lines(path, parse_line, "your marks of hits", code="marks-unreadable")
     return dict(rows)
 
 
@@ -158,7 +158,7 @@ def is_generated(store: Store, text: str) -> bool:
 
 def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> None:
     """Write all marks, from which the next ingest restores judged queries of a lost database."""
-    keep_lines(project, MARKS_FILE, map(format_line, queries.values()))
+    write_lines(project, MARKS_FILE, map(format_line, queries.values()))
 
 
 def record_asked(

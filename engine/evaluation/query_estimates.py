@@ -19,9 +19,9 @@ from engine.evaluation.query_sets import (
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
 from engine.queries.from_documents import find_untrained, written_within
-from engine.queries.heldout import related_in, split_documents, text_keys, unrelated_documents
+from engine.queries.heldout import group_keys, related_in, split_documents, unrelated_documents
 from engine.queries.rules.tokens import question_key
-from engine.queries.stage import MIN_GROUPS
+from engine.queries.splitting import MIN_GROUPS
 
 DECIDING = 2 / 3
 """Share of the held-out documents' queries that decide; the others stop the training."""
@@ -87,7 +87,7 @@ def expected_untrained(
     settings = snapshot.settings
     documents = snapshot.store.documents()
     related = related_in(snapshot.store, documents)
-    keys = text_keys(documents, related)
+    keys = group_keys(documents, related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
     used = set(keys)
     if len(set(keys.values())) >= MIN_GROUPS:

@@ -38,7 +38,6 @@ from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
 from engine.lexical.analysis import (
     JOINT,
-    MAX_LOOKED_UP,
     Analyzer,
     QueryTerms,
     find_joined,
@@ -74,6 +73,8 @@ if TYPE_CHECKING:
 
 # Similarity of stems: `dosng` is like `dosing`, whose stem is `dose`.
 LIKE = 0.65
+# In a longer query, a sequence worth two parts outweighs the other words (docs/log/bm25.md).
+MAX_WORDS_FOR_DOUBLE_SEQUENCES = 6
 MIN_SIMILAR = 4
 """Minimum length of a word for which similar ones are looked for."""
 # Number of chunks; rewriting a smaller index takes a moment.
@@ -612,7 +613,7 @@ class LexicalIndex:
             # PHX-121 itself comes before the words `PHX 121`.
             if not self.document_frequency(code):
                 spellings.setdefault(find_other_spelling(code), code)
-        times = 2 if len(terms.words) <= MAX_LOOKED_UP else 1
+        times = 2 if len(terms.words) <= MAX_WORDS_FOR_DOUBLE_SEQUENCES else 1
         found: dict[str, tuple[str, ...]] = {}
         for code, other in spellings.items():
             if self.document_frequency(code):

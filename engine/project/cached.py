@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.core.disk import expand_home
-from engine.core.errors import InputError
+from engine.core.disk import complete_folder, disk_errors, expand_home
+from engine.core.errors import EngineError, InputError
 from engine.project.folder import ProjectFolder, projects_root
 
 
@@ -33,9 +33,23 @@ def open_cached_project(folder: str | Path) -> ProjectFolder:
             to_do = "Check the path."
         raise InputError(f"{folder} does not exist.", "", to_do, code="path-missing")
     path = _find_place(source)
-    if (path / "project.toml").is_file():
-        return ProjectFolder(path)
-    return ProjectFolder.create(path, {"corpus": {"paths": [str(source)]}})
+    if not (path / "project.toml").is_file():
+        _create_once(path, source)
+    return ProjectFolder(path)
+
+
+def _create_once(path: Path, source: Path) -> None:
+    """Create a project, whole or not at all, unless another process has just done so."""
+    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    try:
+        with (
+            disk_errors(f"The index of {source} could not be created."),
+            complete_folder(temporary, path),
+        ):
+            ProjectFolder.create(temporary, {"corpus": {"paths": [str(source)]}})
+    except EngineError:
+        if not (path / "project.toml").is_file():
+            raise
 
 
 def find_cached_project(name: str) -> ProjectFolder | None:

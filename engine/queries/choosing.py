@@ -73,6 +73,7 @@ def resolve_and_keep_backend(context: StageContext) -> QueryBackendInfo:
     named = _find_named(context.settings)
     if named is not None:
         if kept is not None:
+            # An empty record: `auto` would choose again.
             context.store.put_artifact(Artifact(QueryBackendInfo(), ""))
         return named
     choice = None
@@ -121,6 +122,7 @@ def _choose() -> QueryBackendInfo:
 
 
 def _find_named(settings: Settings) -> QueryBackendInfo | None:
+    """Return the backend that project.toml names, or whose server or model it names."""
     queries = settings.queries
     if queries.backend != AUTO:
         return QueryBackendInfo(queries.backend, "it is set in project.toml")
@@ -132,6 +134,7 @@ def _find_named(settings: Settings) -> QueryBackendInfo | None:
 
 
 def _read_choice(store: Store) -> QueryBackendInfo | None:
+    """Return the earlier choice of `auto` that is kept in a project, or None."""
     artifact = store.artifact(QueryBackendInfo)
     if artifact and artifact.info.backend:
         return artifact.info

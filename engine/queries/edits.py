@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.core.errors import DatasetError, UsageError
 from engine.core.records import Query
-from engine.datasets.imports import keep_rows, kept_rows
+from engine.datasets.imports import read_rows, write_rows
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot, fingerprint
 from engine.project.store.artifact_info import QueriesInfo
@@ -23,6 +23,7 @@ from engine.settings.schema import Settings
 
 FILE = "query-edits.jsonl"
 Edits = dict[tuple[str, str], str | None]
+"""(content hash of the chunk, generated text) → the user's text, or None for a deleted query."""
 
 
 def content_fingerprint(queries: Iterable[Query]) -> str:
@@ -31,10 +32,7 @@ def content_fingerprint(queries: Iterable[Query]) -> str:
 
 
 def read_edits(project: ProjectFolder) -> Edits:
-    """Read the edits: (content hash of the chunk, generated text) → the user's text.
-
-    None stands for a deleted query. Raises DatasetError.
-    """
+    """Read the edits of a project's file. Raises DatasetError."""
 
     def read_row(row: dict[str, Any]) -> tuple[tuple[str, str], str | None]:
         chunk = row["chunk"]
@@ -47,14 +45,14 @@ def read_edits(project: ProjectFolder) -> Edits:
         return (chunk, original), text
 
     path = project.path / "imports" / FILE
-    return dict(kept_rows(path, read_row, "query edits", code="query-edits-unreadable"))
+    return dict(read_rows(path, read_row, "query edits", code="query-edits-unreadable"))
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:
     rows = []
     for (chunk, original), text in edits.items():
         rows.append({"chunk": chunk, "query": original, "text": text})
-    keep_rows(project, FILE, rows)
+    write_rows(project, FILE, rows)
 
 
 def apply_edits(
@@ -62,8 +60,8 @@ def apply_edits(
 ) -> list[Query]:
     """Return newly generated queries with the user's edits.
 
-    `hashes`: chunk id → content hash. `judged`: keys of judged questions. An edited query is left
-    out if its text equals a judged question or another query by now.
+    `hashes`: chunk id → content hash. `judged`: judged questions by `question_key`. An edited query
+    is left out if its text equals a judged question or another query by now.
     """
     keys = [(hashes.get(query.chunk_id, ""), query.text) for query in queries]
     taken = set(judged)
@@ -83,19 +81,19 @@ def apply_edits(
     return result
 
 
-def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None]) -> int:
-    """Give queries, by id, new texts or delete them (None), for good, and return how many.
+def edit_queries(project: ProjectFolder, store: Store, texts: Mapping[int, str | None]) -> int:
+    """Give queries, by id, new texts or delete them (None), and return how many there were.
 
-    The caller holds the project's lock. Raises UsageError for a text that is empty, judged or
-    equal to another query, and for a new text of a missing query; NotBuiltError before queries were
-    generated.
+    The edits last when queries are generated again. The caller holds the project's lock. Raises
+    UsageError for a text that is empty, judged or equal to another query, and for a new text of a
+    missing query; NotBuiltError before queries were generated.
     """
     cleaned = {query_id: _clean(text) for query_id, text in texts.items()}
     before = read_edits(project)
     try:
         # Nothing else changes the database until the end, and a failure changes nothing.
         with store.transaction():
-            return _rewrite(project, store, cleaned, before)
+            return _apply_texts(project, store, cleaned, before)
     except BaseException:
         # Committing the transaction may have failed after the edits were written.
         with suppress(OSError, DatasetError):
@@ -104,9 +102,10 @@ def rewrite(project: ProjectFolder, store: Store, texts: Mapping[int, str | None
         raise
 
 
-def _rewrite(
+def _apply_texts(
     project: ProjectFolder, store: Store, texts: Mapping[int, str | None], before: Edits
 ) -> int:
+    """Write the texts into the database and the file; `before`: the edits in the file."""
     artifact = ProjectSnapshot(project, Settings(), store).need(QueriesInfo)
     queries = {query.id: query for query in store.queries()}
     _check_texts(store, queries, texts)
@@ -150,19 +149,26 @@ def _check_texts(
                 code="query-missing",
             )
         if not text:
-            what = "A query cannot be empty."
-            to_do = "Write one, or delete the query."
-            raise UsageError(what, "There is no text in it.", to_do, code="query-empty")
+            raise UsageError(
+                "A query cannot be empty.",
+                "There is no text in it.",
+                "Write one, or delete the query.",
+                code="query-empty",
+            )
         key = question_key(text)
         if key in judged:
-            why = "Judged questions are for measuring; they are never trained on."
             raise UsageError(
-                "The text equals a judged question.", why, "Reword it.", code="query-judged"
+                "The text equals a judged question.",
+                "Judged questions are for measuring; they are never trained on.",
+                "Reword it.",
+                code="query-judged",
             )
         if key in others:
-            why = "Each query is trained on once."
             raise UsageError(
-                "The text equals another query.", why, "Reword it.", code="query-duplicate"
+                "The text equals another query.",
+                "Each query is trained on once.",
+                "Reword it.",
+                code="query-duplicate",
             )
         others.add(key)
 
@@ -170,12 +176,12 @@ def _check_texts(
 def _add_edits(
     edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]
 ) -> Edits:
-    """Return the edits with new ones.
+    """Return the edits with new ones, which `texts` has by the query's id.
 
     Another edit of an edited query replaces the former one; going back to the original drops it.
     """
     chunks = store.chunks_by_id({queries[query_id].chunk_id for query_id in texts})
-    originals = {}
+    originals = {}  # (chunk hash, edited text) → generated text
     for (chunk_hash, original), edited in edits.items():
         if edited is not None:
             originals[chunk_hash, edited] = original

@@ -33,19 +33,19 @@ def find_untrained(
     Parts of an article, copies, versions of a file and mails of a thread count as one document.
     """
     store = snapshot.store
-    owners = {chunk.id: chunk.document_id for chunk in chunks}
+    owners = {chunk.id: chunk.document_id for chunk in chunks}  # chunk id → document id
     queries = store.queries()
     documents = store.documents()
     graded = graded_answers(snapshot.project, queries, chunks, documents).values()
-    used = {query.document_id for query in queries if query.split != "heldout"}
+    trained = {query.document_id for query in queries if query.split != "heldout"}
     for answers in graded:
-        used.update(owners[chunk_id] for chunk_id in answers)
-    unrelated = unrelated_documents(used, related_in(store, documents))
+        trained.update(owners[chunk_id] for chunk_id in answers)
+    unrelated = unrelated_documents(trained, related_in(store, documents))
     return written_within(unrelated & set(owners.values()), written)
 
 
 def written_within(documents: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:
-    """Return the queries that are written in and answered by some of these documents."""
+    """Return the queries that are both written in and answered by one of these documents."""
     return [query for query in written if {query.document_id, query.written_in} <= documents]
 
 
@@ -95,30 +95,32 @@ def _strip_context(context: str, queries: Sequence[DocumentQuery]) -> str:
 
 
 def _strip_body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
+    """Return the text of a chunk without the queries (see `strip_chunk`)."""
     removed: set[int] = set()
     for query in queries:
         if query.written_in == chunk.document_id and query.start >= 0:
             start = query.start - chunk.start
             end = query.end - chunk.start
             removed.update(range(start, end))
-    kept = [char for place, char in enumerate(chunk.text) if place not in removed]
+    kept = [char for offset, char in enumerate(chunk.text) if offset not in removed]
     text = "".join(kept)
 
-    asked = {tuple(folded_words(query.text)) for query in queries} - {()}
+    query_lines = {tuple(folded_words(query.text)) for query in queries} - {()}
     body = ""
     for line in text.splitlines(keepends=True):
-        if tuple(folded_words(line)) not in asked:
+        if tuple(folded_words(line)) not in query_lines:
             body += line
 
-    words = [re.findall(r"[^\W_]+", query.text) for query in queries]
-    words.sort(key=len, reverse=True)
-    repeated = []
-    for query_words in words:
-        if len(query_words) >= _MIN_REPEATED:
-            repeated.append(r"[\W_]+".join(query_words))
-    if not repeated:
+    # The longest first: another query may be its beginning.
+    words_of_queries = [re.findall(r"[^\W_]+", query.text) for query in queries]
+    words_of_queries.sort(key=len, reverse=True)
+    patterns = []
+    for words in words_of_queries:
+        if len(words) >= _MIN_REPEATED:
+            patterns.append(r"[\W_]+".join(words))  # any spaces and punctuation between words
+    if not patterns:
         return body
-    pattern = "|".join(repeated)
+    pattern = "|".join(patterns)
     return re.sub(rf"\b(?:{pattern})\b", "", body, flags=re.IGNORECASE)
 
 
@@ -127,13 +129,12 @@ def _asks_the_same(heading: str, query: str) -> bool:
 
     Also if it contains a query of two or more words in order.
     """
-    words = folded_words(heading)
+    heading_words = folded_words(heading)
     query_words = folded_words(query)
-    distinct = set(words)
-    common = distinct & set(query_words)
-    union = distinct | set(query_words)
+    common = set(heading_words) & set(query_words)
+    union = set(heading_words) | set(query_words)
     if len(common) >= MIN_JACCARD * len(union):
         return True
     phrase = " ".join(query_words)
-    heading_words = " ".join(words)
-    return len(query_words) > 1 and f" {phrase} " in f" {heading_words} "
+    heading_text = " ".join(heading_words)
+    return len(query_words) > 1 and f" {phrase} " in f" {heading_text} "

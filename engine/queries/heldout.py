@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 UNTITLED_RUN = 50
 """Number of neighbouring entries without a title that stay together."""
 SAMPLE = 20
-"""Number of documents with a frequent title that are compared."""
-CHARACTERS = 50_000
+"""Number of documents with a frequent title that are compared, about."""
+MAX_CHARACTERS = 50_000
 """Number of characters of each document that are compared."""
-RUN = 5
+RUN_LENGTH = 5
 """Number of consecutive words that two documents do not share by chance."""
-ALIKE = 0.5
+MIN_SHARED_RUNS = 0.5
 """Share of the shorter document's runs that versions of a text have in common."""
-MIN_ALIKE = 0.25
+MIN_VERSION_PAIRS = 0.25
 """Share of pairs that are versions, from which all documents of a title are taken for versions."""
 
 
@@ -39,7 +39,7 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
     Files with the same content have the path of the first one. BEIR entries of one title share a
     key; untitled ones, often neighbouring passages of a text, by runs of `UNTITLED_RUN`.
     """
-    first: dict[str, str] = {}
+    first_paths: dict[str, str] = {}  # content hash → path of the first file with it
     keys = {}
     ordered = sorted(documents, key=lambda document: document.id)
     for number, document in enumerate(ordered):
@@ -47,7 +47,7 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
             title = document.title or str(number // UNTITLED_RUN)
             keys[document.id] = f"{document.source}\0{title}"
         else:
-            keys[document.id] = first.setdefault(document.content_hash, document.path)
+            keys[document.id] = first_paths.setdefault(document.content_hash, document.path)
     return keys
 
 
@@ -72,6 +72,7 @@ def related_documents(
     """
     keys = document_keys(documents)
     by_title: defaultdict[object, list[int]] = defaultdict(list)
+    # Documents with a label in common are related.
     labels: dict[int, tuple[object, ...]] = {}
     for document in documents:
         title = tuple(folded_words(without_marks(document.title)))
@@ -86,12 +87,12 @@ def related_documents(
         is_frequent = 2 * len(ids) > len(documents)
         if not shared_title or (is_frequent and not _are_versions(sorted(ids), text_of)):
             ignored.add(shared_title)
-    first: dict[object, int] = {}
+    first_documents: dict[object, int] = {}
     groups = _Groups(sorted(keys))
     for document_id in sorted(keys):
         for label in labels[document_id]:
             if label not in ignored:
-                groups.join(document_id, first.setdefault(label, document_id))
+                groups.join(document_id, first_documents.setdefault(label, document_id))
     return {document_id: groups.find_first(document_id) for document_id in sorted(keys)}
 
 
@@ -105,7 +106,7 @@ class _Groups:
         """Return the smallest number of a group."""
         parents = self._parents
         while parents[number] != number:
-            parents[number] = parents[parents[number]]
+            parents[number] = parents[parents[number]]  # shortens the way for later calls
             number = parents[number]
         return number
 
@@ -120,29 +121,31 @@ def _are_versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:
     step = math.ceil(len(ids) / SAMPLE)
     runs = []
     for document_id in ids[::step]:
-        text = text_of(document_id)[:CHARACTERS]
+        text = text_of(document_id)[:MAX_CHARACTERS]
         runs.append(_find_word_runs(text))
-    alike = 0
-    pairs = 0
-    for first, second in combinations(runs, 2):
-        pairs += 1
+    pairs = list(combinations(runs, 2))
+    version_pairs = 0
+    for first, second in pairs:
         shorter = min(len(first), len(second))
-        if shorter and len(first & second) >= ALIKE * shorter:
-            alike += 1
-    return alike > MIN_ALIKE * pairs
+        if shorter and len(first & second) >= MIN_SHARED_RUNS * shorter:
+            version_pairs += 1
+    return version_pairs > MIN_VERSION_PAIRS * len(pairs)
 
 
 def _find_word_runs(text: str) -> set[tuple[str, ...]]:
-    """Return the runs of `RUN` consecutive words of a text."""
+    """Return the runs of `RUN_LENGTH` consecutive words of a text."""
     words = folded_words(text)
     runs = set()
-    for end in range(RUN, len(words) + 1):
-        runs.add(tuple(words[end - RUN : end]))
+    for end in range(RUN_LENGTH, len(words) + 1):
+        runs.add(tuple(words[end - RUN_LENGTH : end]))
     return runs
 
 
-def text_keys(documents: Sequence[Document], related: Mapping[int, int]) -> dict[int, str]:
-    """Return for each document the key (`document_keys`) of the first `related` one."""
+def group_keys(documents: Sequence[Document], related: Mapping[int, int]) -> dict[int, str]:
+    """Return for each document the key of its group: that (`document_keys`) of its first one.
+
+    `related`: the result of `related_documents`.
+    """
     keys = document_keys(documents)
     return {document: keys[first] for document, first in related.items()}
 
@@ -153,13 +156,13 @@ def unrelated_documents(used: Iterable[int], related: Mapping[int, int]) -> froz
     return frozenset(document for document, group in related.items() if group not in groups)
 
 
-def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
+def hold_out_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> frozenset[int]:
     """Return the ids of the held-out documents.
 
     `keys`: document id → stable key (its path, or its content hash). A document is held out if the
     hash of (seed, key) is below `share`. So equal keys stay together, and adding or removing
-    documents moves no others. If there are two keys or more, both parts get at least one document:
-    the one nearest to the limit, if the hashes leave a part empty.
+    documents moves no others. If there are two keys or more, both parts get at least one: the key
+    nearest to the limit, if the hashes leave a part empty.
     """
     by_hash = _sort_by_hash(keys.values(), seed)
     count = sum(value < share for value, _ in by_hash)
@@ -170,21 +173,24 @@ def assign_split(keys: Mapping[int, str], share: float, seed: int = 0) -> frozen
 
 
 def split_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> dict[int, Split]:
-    """Return the split of the held-out documents of `keys` (see `assign_split`).
+    """Return the split of the held-out documents of `keys` (see `hold_out_documents`).
 
-    A third of them decides when training stops, the others what is used; a single one decides what
-    is used. Documents of a key that more than half of all have are trained on: otherwise nothing
-    would be left to learn from, or all evidence would come from one text.
+    A third of them decides when training stops (`validation`), the others what is used (`heldout`);
+    a single one decides what is used. Documents of a key that more than half of all have are
+    trained on: otherwise nothing would be left to learn from, or all evidence would come from one
+    text.
     """
     counts = Counter(keys.values())
-    others = {}
+    candidates = {}
     for document, key in keys.items():
         if 2 * counts[key] <= len(keys):
-            others[document] = key
-    held_out = {document: keys[document] for document in assign_split(others, share, seed)}
+            candidates[document] = key
+    held_out = {
+        document: keys[document] for document in hold_out_documents(candidates, share, seed)
+    }
     splits: dict[int, Split] = dict.fromkeys(held_out, "heldout")
     if len(set(held_out.values())) > 1:
-        for document in assign_split(held_out, 1 / 3, seed + 1):
+        for document in hold_out_documents(held_out, 1 / 3, seed + 1):
             splits[document] = "validation"
     return splits
 
@@ -195,7 +201,7 @@ def sample_keys(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
 
 
 def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:
-    """Return the indices, ascending, of at most `max_queries` random keys.
+    """Return the indices, ascending, of at most `max_queries` random keys of queries.
 
     These are the keys with the lowest hashes, so that the choice hardly changes when queries come
     or go.

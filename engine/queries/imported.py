@@ -14,8 +14,8 @@ from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
 
-_MIN_HALF = 24
-"""Minimum number of characters of the half of long evidence that is searched for."""
+_MIN_LONG_EVIDENCE = 72
+"""Number of characters beyond which the first half of evidence suffices if not all is found."""
 
 
 def attach_imported(
@@ -48,19 +48,20 @@ def _attach(
     """Return the query with the chunk that contains its evidence, or None without one."""
     if not item.text.strip():
         return None
-    named = frozenset[int]()
+    preferred = frozenset[int]()
     if item.document:
-        named = by_name.get(fold(item.document), named)
-    hit = finder.find(item.evidence, named)
-    if hit is None:
+        preferred = by_name.get(fold(item.document), preferred)
+    match = finder.find(item.evidence, preferred)
+    if match is None:
         return None
-    chunk, evidence = hit
+    chunk, evidence = match
     text = " ".join(item.text.split())
     split: Split = "validation" if item.validation else "train"
     return Query(text, item.kind, chunk.id, chunk.document_id, evidence, split, imported=True)
 
 
 def _reject(item: ImportedQuery) -> Rejected:
+    """Return a query that could not be attached, with the reason."""
     if not item.text.strip():
         reason = Reason.EMPTY
     elif any(item.evidence):
@@ -86,22 +87,25 @@ def graded_answers(
     items = graded_queries(project)
     if not items:
         return answers
-    trained = {query.text for query in queries if query.split == "train"}
-    asking: set[Split] = {"heldout"}
+    trained_texts = {query.text for query in queries if query.split == "train"}
+    held_out_splits: set[Split] = {"heldout"}
     if not has_validation_queries(project):
-        asking.add("validation")
-    held_out = {query.chunk_id for query in queries if query.split in asking}
+        held_out_splits.add("validation")
+    held_out_chunks = {query.chunk_id for query in queries if query.split in held_out_splits}
     finder = _EvidenceFinder(chunks)
     by_name = _group_by_name(documents)
-    # Of several grades of a chunk the highest counts.
+    # In ascending order, so that of several grades of a chunk the highest remains.
     for item in sorted(items, key=lambda item: item.grade or 1):
         query = _attach(item, finder, by_name)
-        if query is not None and query.text in trained and query.chunk_id not in held_out:
+        if query is None or query.text not in trained_texts:
+            continue
+        if query.chunk_id not in held_out_chunks:
             answers[query.text][query.chunk_id] = item.grade or 1
     return answers
 
 
 def _group_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]]:
+    """Return the ids of the documents by folded title, path, file name and external id."""
     names: dict[str, set[int]] = defaultdict(set)
     for document in documents:
         file_name = document.path.rsplit("/", 1)[-1]
@@ -111,13 +115,16 @@ def _group_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]
     return {name: frozenset(ids) for name, ids in names.items()}
 
 
-def squeeze(text: str) -> str:
-    """Return a text without white space."""
+def _remove_spaces(text: str) -> str:
     return "".join(text.split())
 
 
 class _EvidenceFinder:
-    """Finds evidence in the squeezed texts of all chunks, joined document by document."""
+    """Finds evidence in the texts of all chunks, without white space, joined by document.
+
+    `_starts`: the start of each chunk in the joined text. `_ranges`: start and end of each
+    document's chunks.
+    """
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:
         self._chunks = sorted(chunks, key=lambda chunk: (chunk.document_id, chunk.ordinal))
@@ -126,7 +133,7 @@ class _EvidenceFinder:
         parts: list[str] = []
         length = 0
         for chunk in self._chunks:
-            text = squeeze(chunk.text)
+            text = _remove_spaces(chunk.text)
             self._starts.append(length)
             first, _ = self._ranges.get(chunk.document_id, (length, 0))
             length += len(text) + 1
@@ -134,29 +141,30 @@ class _EvidenceFinder:
             parts.append(text)
         self._joined = "\n".join(parts) + "\n"
 
-    def find(self, evidence: Sequence[str], named: frozenset[int]) -> tuple[Chunk, str] | None:
-        """Return the chunk with the longest piece of evidence, and this piece.
+    def find(self, evidence: Sequence[str], preferred: frozenset[int]) -> tuple[Chunk, str] | None:
+        """Return the chunk with the longest piece of evidence that is found, and this piece.
 
-        Of a long piece, the first half suffices. `named`: the documents that are preferred.
+        Of a long piece, the first half suffices. `preferred`: documents that are searched first.
         """
         passages = [text for text in evidence if text.strip()]
         for passage in sorted(passages, key=len, reverse=True):
-            squeezed = squeeze(passage)
-            position = self._search(squeezed, named)
-            if position == -1 and len(squeezed) > 3 * _MIN_HALF:
-                middle = len(squeezed) // 2
-                position = self._search(squeezed[:middle], named)
+            unspaced = _remove_spaces(passage)
+            position = self._search(unspaced, preferred)
+            if position == -1 and len(unspaced) > _MIN_LONG_EVIDENCE:
+                middle = len(unspaced) // 2
+                position = self._search(unspaced[:middle], preferred)
             if position != -1:
-                row = bisect_right(self._starts, position) - 1
+                row = bisect_right(self._starts, position) - 1  # the last chunk that starts before
                 return self._chunks[row], passage
         return None
 
-    def _search(self, squeezed: str, named: frozenset[int]) -> int:
-        for document in sorted(named):
+    def _search(self, unspaced: str, preferred: frozenset[int]) -> int:
+        """Return the position of a text without white space in `_joined`; −1 if not found."""
+        for document in sorted(preferred):
             if document in self._ranges:
-                position = self._joined.find(squeezed, *self._ranges[document])
+                position = self._joined.find(unspaced, *self._ranges[document])
                 if position != -1:
                     return position
-        if is_distinctive(squeezed):
-            return self._joined.find(squeezed)
+        if is_distinctive(unspaced):
+            return self._joined.find(unspaced)
         return -1

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from engine.endpoint.address import Address
     from engine.llm.chat import ChatModel
     from engine.queries.llm.nodes import NodesWriter
-    from engine.queries.llm.prompted import Prompted
+    from engine.queries.llm.prompted import PromptedWriter
 
 
 def corpus_language(snapshot: ProjectSnapshot) -> str:
@@ -29,23 +29,23 @@ def corpus_language(snapshot: ProjectSnapshot) -> str:
         return snapshot.settings.lexical.language
     from engine.lexical.languages import detect_language
 
-    language, _ = detect_language(snapshot.store.sample_chunk_texts(200))
+    language, _reason = detect_language(snapshot.store.sample_chunk_texts(200))
     return language
 
 
 def open_model(
     snapshot: ProjectSnapshot, reporter: Reporter, should_stop: Callable[[], bool]
-) -> Prompted:
+) -> PromptedWriter:
     """Open the language model of the backend `gguf` or `endpoint` to write queries.
 
     Raises SettingsError or ModelError if something that it needs is missing, CancelledError.
     """
-    from engine.queries.llm.prompted import Prompted
+    from engine.queries.llm.prompted import PromptedWriter
 
     settings = snapshot.settings.queries
     model = open_chat(snapshot, reporter, should_stop)
     try:
-        return Prompted(
+        return PromptedWriter(
             model,
             settings.prompt,
             settings.per_chunk,
@@ -59,7 +59,7 @@ def open_model(
         raise
 
 
-def open_writer(context: StageContext) -> Prompted | NodesWriter:
+def open_writer(context: StageContext) -> PromptedWriter | NodesWriter:
     """Open the language model here, or a file's model on the nodes of a cluster.
 
     Raises what `open_model` and `Nodes` raise.
@@ -176,9 +176,9 @@ def _identify_file(snapshot: ProjectSnapshot) -> str:
 
 
 def writer_info(snapshot: ProjectSnapshot) -> WriterInfo | None:
-    """Return the record of a language model in a file, in case that is deleted later.
+    """Return the name and identity of a language model's file, in case it is deleted later.
 
-    None for other writers.
+    None for other backends.
     """
     if backend_of(snapshot) != "gguf":
         return None
@@ -187,6 +187,7 @@ def writer_info(snapshot: ProjectSnapshot) -> WriterInfo | None:
 
 
 def _read_address(snapshot: ProjectSnapshot) -> Address:
+    """Return the server that queries.endpoint names. Raises SettingsError if it names none."""
     from engine.endpoint.address import Address
 
     settings = snapshot.settings.queries

@@ -28,7 +28,7 @@ SHIPPED_PROMPTS = {
     "everyday": "ea590d40fecffa6a",
 }
 """Versions of the prompts that ship with this program; another version was edited by the user."""
-SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
+RECIPE_SETTINGS: Mapping[str, tuple[type[Section], tuple[str, ...]]] = {
     "queries": (
         QuerySettings,
         (
@@ -56,7 +56,7 @@ def current_defaults() -> dict[str, Any]:
     from engine.queries.rules.extractive import VERSION as RULES
 
     settings = {}
-    for name, (section, keys) in SETTINGS.items():
+    for name, (section, keys) in RECIPE_SETTINGS.items():
         settings[name] = {key: section.model_fields[key].get_default() for key in keys}
     return {
         **settings,
@@ -68,7 +68,7 @@ def current_defaults() -> dict[str, Any]:
     }
 
 
-def noted_defaults(snapshot: ProjectSnapshot) -> Defaults:
+def recorded_defaults(snapshot: ProjectSnapshot) -> Defaults:
     """Return the defaults by which the queries were made, or the current ones without queries."""
     queries = snapshot.store.artifact(QueriesInfo)
     if queries is None or not queries.info.defaults:
@@ -88,7 +88,7 @@ def recipe(
     since encoders are compared on the same queries. `defaults`: by default those of the current
     queries.
     """
-    defaults = defaults or noted_defaults(snapshot)
+    defaults = defaults or recorded_defaults(snapshot)
     settings = with_defaults(snapshot.settings, defaults)
     queries = snapshot.store.artifact(QueriesInfo)
     if encoder is None and queries:
@@ -107,7 +107,7 @@ def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) ->
 
     Raises SettingsError or ModelError if the named language model is missing.
     """
-    defaults = defaults or noted_defaults(snapshot)
+    defaults = defaults or recorded_defaults(snapshot)
     settings = with_defaults(snapshot.settings, defaults).queries
     backend = backend_of(snapshot)
     if backend in MODELS:
@@ -123,7 +123,8 @@ def query_recipe(snapshot: ProjectSnapshot, defaults: Defaults | None = None) ->
     # Only language models write everyday queries.
     kinds = [kind for kind in settings.kinds if kind != "everyday"]
     made = {"backend": backend, "kinds": kinds, **shared}
-    rules = defaults.get("rules", 1)  # earlier versions did not record it
+    # Earlier versions did not record the version of the rules, which was 1.
+    rules = defaults.get("rules", 1)
     return made if rules == 1 else {**made, "rules": rules}
 
 
@@ -159,7 +160,7 @@ def _find_prompt_version(name: str, defaults: Defaults) -> str:
 def with_defaults(settings: Settings, defaults: Defaults) -> Settings:
     """Return the settings with these defaults for the keys that project.toml leaves out."""
     changed = {}
-    for name, (_, keys) in SETTINGS.items():
+    for name, (_, keys) in RECIPE_SETTINGS.items():
         section: Section = getattr(settings, name)
         unset = {key: defaults[name][key] for key in keys if key not in section.model_fields_set}
         changed[name] = section.model_copy(update=unset)

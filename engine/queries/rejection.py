@@ -19,7 +19,7 @@ class Reason(StrEnum):
     words: str
 
     def __new__(cls, code: str, words: str) -> Self:
-        """Create a member from a code and its words."""
+        """Create a member from its code and words: a string that equals the code."""
         reason = str.__new__(cls, code)
         reason._value_ = code
         reason.words = words
@@ -50,10 +50,10 @@ def read_reason(stored: str) -> tuple[Reason | None, str]:
 
     For any other text, None and the text.
     """
+    code, _, detail = stored.partition(": ")
     for reason in Reason:
-        name = reason.value
-        if stored == name or stored.startswith(f"{name}: "):
-            return reason, stored[len(name) + 2 :]
+        if reason == code:
+            return reason, detail
     return None, stored
 
 
@@ -104,9 +104,8 @@ def by_reason(rejected: Iterable[Rejected]) -> Counter[str]:
 
 def format_reasons(rejected: Mapping[str, int]) -> str:
     """Return `12 × evidence not in the chunk, 3 × …`, the most frequent first."""
-    counts = [(count, reason) for reason, count in rejected.items() if count]
-    counts.sort(key=lambda item: -item[0])
-    return ", ".join(f"{count} × {words_of(reason)}" for count, reason in counts)
+    by_count = Counter(rejected).most_common()
+    return ", ".join(f"{count} × {words_of(reason)}" for reason, count in by_count if count)
 
 
 def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:
@@ -116,9 +115,10 @@ def none_left(made: int, rejected: Mapping[str, int], project: str) -> str:
     its name on the command line.
     """
     reasons = format_reasons(rejected)
-    none = f"none is left ({reasons})" if reasons else "none is left"
+    in_brackets = f" ({reasons})" if reasons else ""
     return (
-        f"Of {made} queries {none}: {NONE_LEFT}. 'engine queries {project} --rejected' lists them,"
+        f"Of {made} queries none is left{in_brackets}: {NONE_LEFT}."
+        f" 'engine queries {project} --rejected' lists them,"
         f" and 'engine sample {project}' shows what a few chunks give."
     )
 
@@ -128,7 +128,8 @@ def no_usable_queries(
 ) -> StageError:
     """Return the error for a language model that wrote nothing usable about `asked` chunks.
 
-    `left` others remain; a forced run tries `more` of them.
+    `left` others remain; a forced run tries `more` of them. `rejected`, `project`: as in
+    `none_left`.
     """
     return StageError(
         f"The language model wrote no usable question about {asked} chunks.",

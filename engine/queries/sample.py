@@ -30,17 +30,17 @@ from engine.queries.choosing import (
 )
 from engine.queries.imported import attach_imported
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.cost import HOUR, Budget, Course, Pace
+from engine.queries.llm.cost import HOUR, Budget, Pace, RunProgress
 from engine.queries.opening import corpus_language, open_model
 from engine.queries.rejection import words_of
-from engine.queries.rules.extractive import Writer, rounds
+from engine.queries.rules.extractive import ExtractiveWriter, rounds
 from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.vocabulary import language_of
-from engine.queries.stage import bm25_ranks, quality_filter
+from engine.queries.stage import quality_filter
 
 
 @dataclass(frozen=True)
-class Sampled:
+class _ChunkSample:
     """A chunk with its queries, the seconds that they took, and a language model's answer."""
 
     chunk: Chunk
@@ -106,7 +106,7 @@ class _Sampler:
         positions = sorted(islice(acceptable, self._count))
         return [self._chunks[position] for position in positions]
 
-    def _ask_model(self) -> list[Sampled]:
+    def _ask_model(self) -> list[_ChunkSample]:
         """Let the language model write queries as in a run, several at once if it can.
 
         Raises StageError if no chunk is answered: a run would have no queries either, and its time
@@ -138,10 +138,10 @@ class _Sampler:
         for number, chunk in enumerate(chunks):
             answer = answers[number]
             queries = [item.about(chunk) for item in answer.items]
-            sampled.append(Sampled(chunk, queries, answer.seconds, answer))
+            sampled.append(_ChunkSample(chunk, queries, answer.seconds, answer))
         return sampled
 
-    def _write_without_model(self) -> list[Sampled]:
+    def _write_without_model(self) -> list[_ChunkSample]:
         """Return imported queries, those of the built-in generator, or both.
 
         If there are only imported ones, chunks that have some are sampled.
@@ -154,7 +154,7 @@ class _Sampler:
                 imported[query.chunk_id].append(query)
         if self._backend not in EXTRACTIVE:
             chunks = self._choose_chunks(lambda chunk: chunk.id in imported)
-            return [Sampled(chunk, imported[chunk.id], 0.0) for chunk in chunks]
+            return [_ChunkSample(chunk, imported[chunk.id], 0.0) for chunk in chunks]
         writer = self._prepare_writer()
         sampled = []
         for chunk in self._choose_chunks():
@@ -162,20 +162,22 @@ class _Sampler:
             start = time.monotonic()
             queries = writer.write(chunk, self._titles.get(chunk.document_id, ""))
             seconds = time.monotonic() - start
-            sampled.append(Sampled(chunk, [*queries, *imported[chunk.id]], seconds))
+            sampled.append(_ChunkSample(chunk, [*queries, *imported[chunk.id]], seconds))
         return sampled
 
-    def _prepare_writer(self) -> Writer:
+    def _prepare_writer(self) -> ExtractiveWriter:
         """Return the built-in generator, and note how long its preparation took."""
         start = time.monotonic()
         table = TermStatistics.from_chunks(self._chunks, check=self._check)
         seed = self._snapshot.settings.training.seed
         language = language_of(corpus_language(self._snapshot))
-        writer = Writer(table, language, self._settings.kinds, self._settings.per_chunk, seed)
+        writer = ExtractiveWriter(
+            table, language, self._settings.kinds, self._settings.per_chunk, seed
+        )
         self._loading_seconds = time.monotonic() - start
         return writer
 
-    def _apply_filters(self, sampled: Sequence[Sampled]) -> Iterator[SampledChunk]:
+    def _apply_filters(self, sampled: Sequence[_ChunkSample]) -> Iterator[SampledChunk]:
         """Yield the chunks and their queries, with the reasons why a run would reject some."""
         queries: list[Query] = []
         for item in sampled:
@@ -202,7 +204,7 @@ class _Sampler:
     def _find_reasons(self, queries: list[Query]) -> dict[int, str]:
         """Return why the cheap filters reject queries, by the `id` of the query object."""
         from engine.lexical.index import LexicalIndex
-        from engine.queries.filters.consistency import depth_of, max_depth
+        from engine.queries.filters.consistency import bm25_ranks, depth_of, max_depth
         from engine.queries.filters.dedupe import deduplicate
 
         store = self._snapshot.store
@@ -220,35 +222,35 @@ class _Sampler:
             for query, rank in zip(queries, ranks, strict=True):
                 depth = depth_of(query, top)
                 if not 0 < rank <= depth:
-                    beyond = (
+                    reason = (
                         f"its chunk is beyond BM25's top {depth}; a run also tries the base encoder"
                     )
-                    reasons.setdefault(id(query), beyond)
+                    reasons.setdefault(id(query), reason)
         return reasons
 
-    def _estimate(self, sampled: Sequence[Sampled]) -> SampleEstimate:
+    def _estimate(self, sampled: Sequence[_ChunkSample]) -> SampleEstimate:
         """Estimate how many chunks a run would use, and how long it would take at this pace."""
-        chunks = len({chunk.content_hash for chunk in self._chunks})
+        chunk_count = len({chunk.content_hash for chunk in self._chunks})
         checked = bool(self._settings.consistency_top)
         if self._backend == "imported":
-            return SampleEstimate(chunks, 0.0, "imported queries are there already", checked)
+            return SampleEstimate(chunk_count, 0.0, "imported queries are there already", checked)
         hours = self._settings.max_hours if self._backend in MODELS else 0.0
-        course = Course(Budget(self._settings.max_queries, hours * HOUR))
+        progress = RunProgress(Budget(self._settings.max_queries, hours * HOUR))
         for item in sampled:
             if item.answer.is_final:
-                course.take(Pace(1, item.seconds, len(item.queries)), own=True)
-        pace = course.pace
-        chunks = pace.chunks_within(course.budget, chunks)
+                progress.add(Pace(1, item.seconds, len(item.queries)), own=True)
+        pace = progress.pace
+        chunk_count = pace.chunks_within(progress.budget, chunk_count)
         limits = f"{self._settings.max_queries} queries (queries.max_queries)"
         if hours:
             limits += f", {hours:g} hours (queries.max_hours)"
-        first = " after the first" if course.own.chunks else ""
+        first = " after the first" if progress.current.chunks else ""
         basis = (
             f"{pace.summary()}{first}; {self._loading_seconds:.1f} s to load; at most {limits};"
             " the filters take additional time"
         )
-        seconds = round(self._loading_seconds + pace.each * chunks, 1)
-        return SampleEstimate(chunks, seconds, basis, checked)
+        seconds = round(self._loading_seconds + pace.seconds_per_chunk * chunk_count, 1)
+        return SampleEstimate(chunk_count, seconds, basis, checked)
 
 
 def _describe_query(query: Query, reason: str) -> SampledQuery:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.core.records import Chunk, Query, Split
+from engine.core.records import Chunk, Query
 from engine.datasets.imports import imported_queries
 from engine.encoders.for_project import check_device
 from engine.project.stage import (
@@ -37,23 +36,19 @@ from engine.queries.choosing import (
 from engine.queries.edits import apply_edits, content_fingerprint, read_edits
 from engine.queries.filters.consistency import (
     EVERYDAY_TOP,
+    base_ranks,
+    bm25_ranks,
     consistency_filter,
     format_share,
     max_depth,
 )
-from engine.queries.heldout import (
-    assign_split,
-    cap_queries,
-    related_in,
-    sample_keys,
-    split_documents,
-    text_keys,
-)
+from engine.queries.heldout import cap_queries
 from engine.queries.opening import check_kinds, check_model, writer_info
 from engine.queries.recipe import current_defaults, filter_encoder, recipe
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import question_key
-from engine.queries.writing import Written, forget_gone, write_queries
+from engine.queries.splitting import split_queries
+from engine.queries.writing import WrittenQueries, delete_stale_answers, write_queries
 
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
@@ -61,12 +56,6 @@ if TYPE_CHECKING:
     from engine.queries.filters.quality import Check
 
 VERSION = 4
-BLOCK = 512
-"""Number of queries that are compared with all chunks at once."""
-MIN_GROUPS = 10
-"""Minimum number of groups of related documents; with fewer, held-out ones would prove little."""
-PARTS = 20
-"""Number of parts into which few documents are split."""
 
 
 class GenerateStage(Stage):
@@ -76,14 +65,10 @@ class GenerateStage(Stage):
     artifact = QueriesInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """Return the recipe, and the fingerprint of the corpus of the last adaptation.
-
-        That of the current corpus, if too much has changed since.
-        """
+        """Return the recipe, and the fingerprint of the corpus (see `adaptation_corpus`)."""
         snapshot.need(LexicalInfo)
         snapshot.need(CorpusInfo)
-        corpus, _ = adaptation_corpus(snapshot)
-        return {"recipe": recipe(snapshot), "corpus": corpus}
+        return {"recipe": recipe(snapshot), "corpus": adaptation_corpus(snapshot).fingerprint}
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
         """Check the language model, the wanted kinds of queries, and the device.
@@ -100,7 +85,7 @@ class GenerateStage(Stage):
     def status_note(self, snapshot: ProjectSnapshot) -> str:
         """Return why the queries are kept although something changed, or that there are none."""
         notes = []
-        _, share = adaptation_corpus(snapshot)
+        share = adaptation_corpus(snapshot).changed_share
         if share:
             limit = (
                 f"up to {100 * snapshot.settings.corpus.retrain_threshold:g} % may"
@@ -108,8 +93,8 @@ class GenerateStage(Stage):
             )
             notes.append(f"kept: {100 * share:.1f} % of the chunks have changed since, {limit}")
         queries = snapshot.store.artifact(QueriesInfo)
-        filters = snapshot.settings.queries.consistency_top
-        if filters and queries and queries.info.encoder not in (None, filter_encoder(snapshot)):
+        has_filter = snapshot.settings.queries.consistency_top
+        if has_filter and queries and queries.info.encoder not in (None, filter_encoder(snapshot)):
             notes.append("kept: another encoder has filtered them")
         if queries and self.is_outdated(snapshot):
             again = f"'engine generate {snapshot.project.argument}' makes others"
@@ -140,23 +125,23 @@ class GenerateStage(Stage):
         defaults = current_defaults()
         current_recipe = recipe(context, encoder, defaults)
         info = QueriesInfo(
-            corpus,
-            fingerprint(recipe=current_recipe),
-            made,
-            rejected,
-            content_fingerprint(queries),
-            choice.backend,
-            writer_info(context),
-            encoder,
-            defaults,
+            corpus=corpus,
+            recipe=fingerprint(recipe=current_recipe),
+            made=made,
+            rejected=rejected,
+            content=content_fingerprint(queries),
+            backend=choice.backend,
+            writer=writer_info(context),
+            encoder=encoder,
+            defaults=defaults,
         )
         # Not `inputs`: a forced run uses the current corpus even if few chunks have changed.
         inputs = {"recipe": current_recipe, "corpus": corpus}
         artifact = Artifact(info, stage_fingerprint("generate", VERSION, inputs))
-        rejections = (*candidates.lost, *filtered.rejected)
-        lost = [(item.query, item.stored) for item in rejections]
-        context.store.replace_queries(queries, artifact, lost)
-        forget_gone(context)
+        all_rejected = (*candidates.lost, *filtered.rejected)
+        queries_with_reasons = [(item.query, item.stored) for item in all_rejected]
+        context.store.replace_queries(queries, artifact, queries_with_reasons)
+        delete_stale_answers(context)
         heldout = sum(query.split == "heldout" for query in queries)
         if not queries:
             context.warn(rejection.none_left(made, rejected, context.project.argument))
@@ -172,27 +157,34 @@ class GenerateStage(Stage):
 STAGE = GenerateStage()
 
 
-def adaptation_corpus(snapshot: ProjectSnapshot) -> tuple[str, float]:
-    """Return the fingerprint of the corpus of the last adaptation, and the share changed since.
+class AdaptationCorpus(NamedTuple):
+    """The fingerprint of the corpus to adapt to, and the share of chunks changed since then."""
 
-    As long as the share is at most `corpus.retrain_threshold` and nothing else has changed, the
-    adapter is kept, so that this fingerprint stays valid; otherwise that of the current corpus.
+    fingerprint: str
+    changed_share: float
+
+
+def adaptation_corpus(snapshot: ProjectSnapshot) -> AdaptationCorpus:
+    """Return the corpus of the current queries, or the current corpus if it has changed too much.
+
+    As long as the share of changed chunks is at most `corpus.retrain_threshold` and nothing else
+    has changed, queries and adapter are kept.
     """
     current = snapshot.store.corpus_fingerprint()
     queries = snapshot.store.artifact(QueriesInfo)
     if queries is None or queries.info.corpus == current:
-        return current, 0.0
+        return AdaptationCorpus(current, 0.0)
     if queries.info.recipe != fingerprint(recipe=recipe(snapshot)):
-        return current, 0.0
+        return AdaptationCorpus(current, 0.0)
     share = snapshot.store.changed_share()
     if share <= snapshot.settings.corpus.retrain_threshold:
-        return queries.info.corpus, share
-    return current, share
+        return AdaptationCorpus(queries.info.corpus, share)
+    return AdaptationCorpus(current, share)
 
 
 def _make_candidates(
     context: StageContext, chunks: Sequence[Chunk], choice: QueryBackendInfo
-) -> Written:
+) -> WrittenQueries:
     """Return the queries of the chosen backend, except those that equal judged ones."""
     backend = choice.backend
     if context.settings.queries.backend == AUTO:
@@ -207,24 +199,25 @@ def _make_candidates(
         if backend in EXTRACTIVE:
             queries += _extract(context, _sample_chunks(context, chunks))
             context.progress(len(chunks), len(chunks), "chunks")
-        written = Written(queries, len(queries) + len(lost), rejection.by_reason(lost), lost)
+        written = WrittenQueries(queries, len(queries) + len(lost), rejection.by_reason(lost), lost)
     judged = {question_key(query.text) for query in context.store.judged()}
     kept = []
-    equal = []
+    judged_ones = []
     for query in written.queries:
         if question_key(query.text) in judged:
-            equal.append(Rejected(query, Reason.JUDGED))
+            judged_ones.append(Rejected(query, Reason.JUDGED))
         else:
             kept.append(query)
-    if equal:
-        context.warn(f"{len(equal)} queries equal judged ones and are not trained on.")
-        written.rejected[Reason.JUDGED] = len(equal)
-        written.lost = written.lost + equal
+    if judged_ones:
+        context.warn(f"{len(judged_ones)} queries equal judged ones and are not trained on.")
+        written.rejected[Reason.JUDGED] = len(judged_ones)
+        written.lost = written.lost + judged_ones
         written.queries = kept
     return written
 
 
 def _attach_imported(context: StageContext, chunks: Sequence[Chunk]) -> Filtered:
+    """Attach the imported queries to their chunks, and warn of those left out."""
     from engine.queries.imported import attach_imported
 
     items = imported_queries(context.project)
@@ -245,6 +238,7 @@ def _sample_chunks(context: StageContext, chunks: Sequence[Chunk]) -> Sequence[C
 
 
 def _extract(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
+    """Let the built-in generator make queries of the chunks."""
     from engine.queries.rules.extractive import generate
 
     settings = context.settings.queries
@@ -267,9 +261,9 @@ def _extract(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
 
 
 def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chunk]) -> Filtered:
-    """Reject poor queries of a model, repeats, and queries that do not find their chunk.
+    """Reject poor queries of a model, duplicates, and queries whose chunk no retriever finds.
 
-    Neither BM25 nor the base encoder finds the chunk of the latter.
+    The retrievers are BM25 and the base encoder.
     """
     from engine.lexical.index import LexicalIndex
     from engine.queries.filters.dedupe import deduplicate
@@ -277,14 +271,14 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     index = LexicalIndex.open(context.project.folder_of(context.need(LexicalInfo)))
 
     def report(check: Check, filtered: Filtered) -> None:
-        _report_share(context, check.name, filtered, check.asks)
+        _report_share(context, check.name, filtered, check.requirement)
 
     sound = quality_filter(
         context, candidates, chunks, index.language, index, report, context.check_stop
     )
     distinct = deduplicate(sound.kept, check=context.check_stop)
-    asks = "a query is kept when none before it says the same"
-    _report_share(context, "duplicates", distinct, asks)
+    requirement = "a query is kept when none before it says the same"
+    _report_share(context, "duplicates", distinct, requirement)
     rejected = sound.rejected + distinct.rejected
     top = context.settings.queries.consistency_top
     if not top or not distinct.kept:
@@ -298,10 +292,12 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
 
     rankers = [rank_by_bm25, rank_by_base_encoder]
     consistent = consistency_filter(distinct.kept, rankers, top=top)
-    asks = f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
+    requirement = (
+        f"a query is kept when its chunk is within the top {top} of BM25 or of the base encoder"
+    )
     if max_depth(distinct.kept, top) > top:
-        asks += f", an everyday one within the top {EVERYDAY_TOP}"
-    _report_share(context, "consistency filter", consistent, asks)
+        requirement += f", an everyday one within the top {EVERYDAY_TOP}"
+    _report_share(context, "consistency filter", consistent, requirement)
     return Filtered(consistent.kept, rejected + consistent.rejected)
 
 
@@ -316,7 +312,8 @@ def quality_filter(
 ) -> Filtered:
     """Reject poor queries of a language model, if the settings want that.
 
-    `language`: that of the corpus. `report` gets the result of each check.
+    `language`: that of the corpus. `index`: as in `build_checks`. `report` gets the result of each
+    check; `check` is called before each query, and may raise to end the work.
     """
     if not queries or not snapshot.settings.queries.quality_filters:
         return Filtered(queries, [])
@@ -328,70 +325,17 @@ def quality_filter(
     return apply_checks(queries, checks, report, check)
 
 
-def _report_share(context: StageContext, name: str, filtered: Filtered, asks: str) -> None:
+def _report_share(context: StageContext, name: str, filtered: Filtered, requirement: str) -> None:
+    """Report the share of queries that a filter has kept, and what it requires."""
     total = len(filtered.kept) + len(filtered.rejected)
     if total:
-        context.choose(name, f"{format_share(filtered.share)} kept", f"of {total} queries: {asks}")
-
-
-def bm25_ranks(
-    index: LexicalIndex,
-    queries: Sequence[Query],
-    top: int,
-    check: Callable[[], None] = lambda: None,
-) -> Ids:
-    """Return the rank (n,), from 1, of each query's chunk in BM25's best `top`; 0 if beyond."""
-    import numpy as np
-
-    texts = [query.text for query in queries]
-    ranks = np.zeros(len(queries), dtype=np.int64)
-    for row, (ids, _) in enumerate(index.search_many(texts, top)):
-        places = np.flatnonzero(ids == queries[row].chunk_id)
-        if len(places):
-            ranks[row] = places[0] + 1
-        check()
-    return ranks
-
-
-def base_ranks(
-    context: StageContext,
-    queries: Sequence[Query],
-    chunks: Sequence[Chunk],
-    top: int,
-    sample_size: int = IN_MEMORY,
-) -> Ids:
-    """Return the ranks of `bm25_ranks` by cosine of the base encoder.
-
-    In a large corpus, they are estimated from a sample of chunks (`sample_indices`).
-    """
-    import numpy as np
-
-    from engine.encoders.for_project import chunk_vectors, load_encoder
-
-    encoder = load_encoder(context)
-    positions = {chunk.id: position for position, chunk in enumerate(chunks)}
-    sources = np.array([positions[query.chunk_id] for query in queries])
-    seed = context.settings.training.seed
-    sampled = sample_indices(len(chunks), seed, [sources], most=sample_size)
-    sampled_chunks = [chunks[position] for position in sampled]
-    passages = chunk_vectors(context, encoder, sampled_chunks, "chunks encoded")  # (N, d)
-    texts = [query.text for query in queries]
-    vectors = encoder.encode_queries(texts, lambda _done: context.check_stop())  # (n, d)
-    columns = np.searchsorted(sampled, sources)
-    ranks = np.zeros(len(queries), dtype=np.int64)
-    scale = len(chunks) / len(sampled)
-    for start in range(0, len(queries), BLOCK):
-        context.check_stop()
-        block = slice(start, start + BLOCK)
-        scores = vectors[block] @ passages.T  # (b, N)
-        source_scores = np.take_along_axis(scores, columns[block, None], axis=1)  # (b, 1)
-        above = (scores > source_scores).sum(axis=1)
-        ranks[block] = 1 + np.rint(scale * above)
-    return np.where(ranks <= top, ranks, 0)
+        context.choose(
+            name, f"{format_share(filtered.share)} kept", f"of {total} queries: {requirement}"
+        )
 
 
 def _limit_number(context: StageContext, filtered: Filtered) -> Filtered:
-    """Keep at most `queries.max_queries`, wherever they come from."""
+    """Keep a random `queries.max_queries` of the queries, wherever they come from."""
     settings = context.settings
     texts = [query.text for query in filtered.kept]
     rows = set(cap_queries(texts, settings.queries.max_queries, settings.training.seed))
@@ -403,90 +347,6 @@ def _limit_number(context: StageContext, filtered: Filtered) -> Filtered:
         else:
             rejected.append(Rejected(query, Reason.BEYOND))
     return Filtered(kept, rejected)
-
-
-def split_queries(
-    context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
-) -> list[Query]:
-    """Split queries by document into trained, validation and held-out ones.
-
-    Validation queries decide when training stops, held-out ones which encoder is used. Those of a
-    file of their own keep their split.
-    """
-    if any(query.split == "validation" for query in queries):
-        return _keep_validation(context, queries)
-    documents = context.store.documents()
-    keys = text_keys(documents, related_in(context.store, documents))
-    groups = {query.document_id: keys[query.document_id] for query in queries}
-    if not groups:
-        return []
-    if len(set(groups.values())) < MIN_GROUPS:
-        return _split_by_parts(context, queries, chunks)
-    share = context.settings.evaluation.heldout_share
-    splits = split_documents(groups, share, context.settings.training.seed)
-    return [replace(query, split=splits.get(query.document_id, "train")) for query in queries]
-
-
-def _keep_validation(context: StageContext, queries: list[Query]) -> list[Query]:
-    """Return all imported queries as they were read: trained on, or for validation.
-
-    Generated ones are held out by document, of documents that no imported query asks for; none of
-    them stops the training.
-    """
-    documents = context.store.documents()
-    keys = text_keys(documents, related_in(context.store, documents))
-    asked = {keys[query.document_id] for query in queries if query.imported}
-    free = {}
-    for query in queries:
-        key = keys[query.document_id]
-        if key not in asked:
-            free[query.document_id] = key
-    seed = context.settings.training.seed
-    aside = assign_split(free, context.settings.evaluation.heldout_share, seed)
-    count = sum(query.split == "validation" for query in queries)
-    context.choose(
-        "validation queries",
-        count,
-        "a file of them was imported; all other imported queries are trained on",
-    )
-    split_queries = []
-    for query in queries:
-        if not query.imported and query.document_id in aside:
-            query = replace(query, split="heldout")
-        split_queries.append(query)
-    return split_queries
-
-
-def _split_by_parts(
-    context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
-) -> list[Query]:
-    """Split the queries of few documents, or of entries of one title, by runs of chunks.
-
-    Equal chunks belong to the same part, so that no copy of a trained chunk is held out.
-    """
-    share = context.settings.evaluation.heldout_share
-    seed = context.settings.training.seed
-    run = max(1, len(chunks) // PARTS)
-    first_position: dict[str, int] = {}
-    part_of: dict[int, str] = {}
-    for position, chunk in enumerate(chunks):
-        first = first_position.setdefault(chunk.content_hash, position)
-        part_of[chunk.id] = str(first // run)
-    parts = {part_of[query.chunk_id] for query in queries}
-    min_parts = 2 if len(parts) >= MIN_GROUPS else 1
-    wanted = max(min_parts, round(share * len(parts)))
-    count = min(len(parts) - 1, wanted)
-    held_out = sample_keys(parts, count, seed)
-    why = f"the documents make fewer than {MIN_GROUPS} groups that could be held out as a whole"
-    context.choose("held out", f"{len(held_out)} of {len(parts)} parts of {run} chunks", why)
-    splits: dict[str, Split] = dict.fromkeys(held_out, "heldout")
-    for part in held_out[: len(held_out) // 3]:
-        splits[part] = "validation"
-    divided = []
-    for query in queries:
-        split = splits.get(part_of[query.chunk_id], "train")
-        divided.append(replace(query, split=split))
-    return divided
 
 
 def _apply_corrections(

@@ -15,9 +15,9 @@ from engine.project.stage import ProjectSnapshot, StageContext, fingerprint
 from engine.project.store.chunks import IN_MEMORY, sample_indices
 from engine.queries.filters.consistency import format_share
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.cost import HOUR, MEASURED, Budget, Course, Pace
-from engine.queries.llm.coverage import covering_order, distinct, word_vectors
-from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
+from engine.queries.llm.cost import HOUR, MEASURED, Budget, Pace, RunProgress
+from engine.queries.llm.coverage import covering_order, distinct_positions, word_vectors
+from engine.queries.llm.ledger import Ledger, answer_files, delete_other_answers, passage_key
 from engine.queries.opening import corpus_language, open_writer
 from engine.queries.recipe import current_defaults, writer_recipe
 from engine.queries.rejection import Reason, Rejected, by_reason, no_usable_queries
@@ -25,19 +25,21 @@ from engine.queries.rules.extractive import rounds
 
 if TYPE_CHECKING:
     from engine.queries.llm.nodes import NodesWriter
-    from engine.queries.llm.prompted import Prompted
+    from engine.queries.llm.prompted import PromptedWriter
 
 REPORT_SECONDS = 0.5
+"""Minimum time between two reports of progress."""
 MAX_REPORTED_PROBLEMS = 20
 GIVE_UP = 200
 """Number of chunks without a single usable question after which a run ends."""
 
 
 @dataclass
-class Written:
+class WrittenQueries:
     """Queries in order of their chunks, and those rejected before any filter (`lost`).
 
-    `made`: the number of all queries. `rejected`: the number of lost ones by reason.
+    `made`: the number of both. `rejected`: the number of lost ones by reason, and of chunks without
+    an answer.
     """
 
     queries: list[Query]
@@ -48,7 +50,7 @@ class Written:
 
 def write_queries(
     context: StageContext, chunks: Sequence[Chunk], titles: Mapping[int, str]
-) -> Written:
+) -> WrittenQueries:
     """Let the model write about chunks until the budget is spent or no chunk is left.
 
     The budget is that of queries.max_queries and queries.max_hours. Answers of earlier runs are
@@ -62,22 +64,24 @@ def write_queries(
         ledger.close()
 
 
-def forget_gone(snapshot: ProjectSnapshot) -> None:
+def delete_stale_answers(snapshot: ProjectSnapshot) -> None:
     """Delete answers about chunks that are no longer in the corpus."""
     if not answer_files(snapshot.project):
         return
     titles = snapshot.store.titles()
     chunks = snapshot.store.each_chunk()
     keys = {passage_key(chunk, titles.get(chunk.document_id, "")) for chunk in chunks}
-    forget_others(snapshot.project, keys)
+    delete_other_answers(snapshot.project, keys)
 
 
 @dataclass
 class _GenerationRun:
-    """One run of `write_queries`; positions are places in `chunks`.
+    """One run of `write_queries`. A position is an index of `chunks`.
 
     `queries`: position of the chunk and query, in the order of answers. `answered`: the number of
     answers that were used; `unanswered`: those of them with a problem. `seconds`: their time.
+    `_order`: positions in the order in which to ask. `_fruitless`: the number of final answers
+    before the first usable question. `_reasons`: how many questions were dropped, by reason.
     """
 
     context: StageContext
@@ -90,7 +94,7 @@ class _GenerationRun:
     unanswered: int = 0
     seconds: float = 0.0
     _problems: set[str] = field(default_factory=set)
-    _backend: Prompted | NodesWriter | None = None
+    _backend: PromptedWriter | NodesWriter | None = None
     _order: Sequence[int] = ()
     _reported_at: float = 0.0
     _fruitless: int = 0
@@ -98,35 +102,35 @@ class _GenerationRun:
 
     def __post_init__(self) -> None:
         settings = self.context.settings.queries
-        self._course = Course(Budget(settings.max_queries, settings.max_hours * HOUR))
+        self._progress = RunProgress(Budget(settings.max_queries, settings.max_hours * HOUR))
 
-    def run(self) -> Written:
+    def run(self) -> WrittenQueries:
         """Ask until the budget is spent. Raises what `write_queries` raises."""
-        budget = self._course.budget
+        budget = self._progress.budget
         self._order = self._choose_order(budget)
         answers = self._read_answers_in_order(self._order)
         try:
             for position, answer in answers:
                 self.context.check_stop()
-                self._use(position, answer)
+                self._add_queries(position, answer)
                 if self.answered in (10, 100, 1000, 10_000):
                     self._report_share()
-                if budget.spent(len(self.queries), self.seconds):
+                if budget.is_spent(len(self.queries), self.seconds):
                     break
         finally:
             answers.close()
             if self._backend is not None:
                 self._backend.close()
-        chunks_done = self._course.done.chunks
+        chunks_done = self._progress.done.chunks
         self.context.progress(chunks_done, chunks_done, "chunks")
         self._report_share()
-        within = sorted(self.queries[: budget.queries], key=itemgetter(0))
+        within_budget = sorted(self.queries[: budget.queries], key=itemgetter(0))
         lost = list(self.lost)
         for _, query in self.queries[budget.queries :]:
             lost.append(Rejected(query, Reason.BEYOND))
         rejected = by_reason(lost) + Counter({Reason.NO_ANSWER: self.unanswered})
         made = len(self.queries) + len(self.lost)
-        return Written([query for _, query in within], made, rejected, lost)
+        return WrittenQueries([query for _, query in within_budget], made, rejected, lost)
 
     def _choose_order(self, budget: Budget) -> list[int]:
         """Return the positions in the order in which to ask.
@@ -136,8 +140,8 @@ class _GenerationRun:
         seed = self.context.settings.training.seed
         check = self.context.check_stop
         per_chunk = self.context.settings.queries.per_chunk
-        most = len(distinct(self.chunks)) * per_chunk
-        if not budget.seconds and most <= budget.queries:
+        max_queries = len(distinct_positions(self.chunks)) * per_chunk
+        if not budget.seconds and max_queries <= budget.queries:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer
 
@@ -167,7 +171,7 @@ class _GenerationRun:
                 if answer is None:
                     answer = self.ledger.get(self._key(position))
                     if answer is not None:
-                        self._count(answer, own=False)
+                        self._count_answer(answer, own=False)
                 if answer is None and new_answers is None:
                     # The model is loaded only once there is something to ask.
                     new_answers = self._ask(order)
@@ -194,12 +198,12 @@ class _GenerationRun:
         self._report_progress()
         for position, answer in self._backend.answers(self._open_passages(order)):
             key = self._key(position)
-            if answer.refused and self.ledger.refused(key):
+            if answer.refused and self.ledger.was_refused(key):
                 answer = replace(answer, lasting=True)
             answer = self.ledger.add(key, answer)
             if answer.problem:
                 self._report_problem(answer.problem)
-            self._count(answer, own=answer.is_final)
+            self._count_answer(answer, own=answer.is_final)
             yield position, answer
 
     def _open_passages(self, order: Sequence[int]) -> Iterator[Passage]:
@@ -214,8 +218,8 @@ class _GenerationRun:
     def _key(self, position: int) -> str:
         return passage_key(self.chunks[position], self._title(position))
 
-    def _use(self, position: int, answer: Answer) -> None:
-        """Add the queries of an answer."""
+    def _add_queries(self, position: int, answer: Answer) -> None:
+        """Add the queries of an answer, kept and dropped."""
         chunk = self.chunks[position]
         self.answered += 1
         self.seconds += answer.seconds
@@ -226,27 +230,31 @@ class _GenerationRun:
         for dropped in answer.dropped:
             self.lost.append(Rejected(dropped.item.about(chunk), dropped.reason))
 
-    def _count(self, answer: Answer, own: bool) -> None:
+    def _count_answer(self, answer: Answer, own: bool) -> None:
         """Count an answer as soon as it comes, for progress, cost and the decision to give up.
 
         `own`: it was written in this run, and its time is that of an answer, not of a failed
         request. Raises StageError if too many chunks gave no usable question.
         """
-        course = self._course
+        progress = self._progress
         self._reasons.update(answer.counts)
         if answer.problem:
             self._reasons[Reason.NO_ANSWER] += 1
-        course.take(Pace(1, answer.seconds, len(answer.items)), own)
-        if own and course.answered == MEASURED:
+        progress.add(Pace(1, answer.seconds, len(answer.items)), own)
+        if own and progress.answered == MEASURED:
             self._report_cost()
-        if not course.done.queries:
+        if not progress.done.queries:
             # Answers of earlier runs count, too, unless this run was forced.
             if answer.is_final and (own or not self.context.forced):
                 self._fruitless += 1
-            left = len(self._order) - course.done.chunks
+            left = len(self._order) - progress.done.chunks
             if self._fruitless >= GIVE_UP and left > 0:
                 raise no_usable_queries(
-                    course.done.chunks, left, GIVE_UP, self._reasons, self.context.project.argument
+                    progress.done.chunks,
+                    left,
+                    GIVE_UP,
+                    self._reasons,
+                    self.context.project.argument,
                 )
         if time.monotonic() - self._reported_at >= REPORT_SECONDS:
             self._report_progress()
@@ -254,15 +262,15 @@ class _GenerationRun:
     def _report_progress(self) -> None:
         """Report the progress; the total is an estimate from the questions per chunk so far."""
         self._reported_at = time.monotonic()
-        total = self._course.reach(len(self._order))
-        self.context.progress(self._course.done.chunks, total, "chunks")
+        total = self._progress.reachable_chunks(len(self._order))
+        self.context.progress(self._progress.done.chunks, total, "chunks")
 
     def _report_cost(self) -> None:
         """Report how long the rest will take, by the pace so far."""
-        budget = self._course.budget
-        pace = self._course.pace
+        budget = self._progress.budget
+        pace = self._progress.pace
         total = len(self._order)
-        reached = self._course.reach(total)
+        reached = self._progress.reachable_chunks(total)
         left = len(list(self._open_passages(self._order[:reached])))
         if not left:
             return
@@ -276,7 +284,7 @@ class _GenerationRun:
         else:
             whole = f"{reached} of {total} are within the budget"
         chunks = format_count(left, "more chunk")
-        remaining = duration(pace.each * left)
+        remaining = duration(pace.seconds_per_chunk * left)
         cost = f"about {remaining} for {chunks} ({whole})"
         self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 

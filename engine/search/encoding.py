@@ -11,6 +11,7 @@ from engine.project.store.artifact_info import LexicalInfo
 from engine.search.explaining import encoder_name
 from engine.search.latest import Latest
 from engine.search.loaded import LoadedProject
+from engine.search.typed import TypedQueries
 
 if TYPE_CHECKING:
     from engine.core.arrays import Floats
@@ -59,6 +60,7 @@ class EncodersInUse:
     """The encoders of the current vector indexes, by search mode. Not thread-safe."""
 
     loaded: LoadedProject
+    typed: TypedQueries
     _tokenizer: Latest[Any] = field(default_factory=Latest)
 
     def encode(
@@ -88,7 +90,7 @@ class EncodersInUse:
         return Encoded(vectors, tokens)
 
     def keywords(self, texts: Sequence[str]) -> list[Keywords]:
-        """Return each query as the current BM25 index sees it.
+        """Return each query as the current BM25 index sees it, worded as a search words it.
 
         Raises NotBuiltError, DamagedError.
         """
@@ -98,10 +100,11 @@ class EncodersInUse:
         index = self.loaded.lexical_index()
         keywords = []
         for text in texts:
+            query = self.typed.add_wording(self.typed.read(text), allowed=None)
             codes = {}
-            for code in index.find_codes(text):
+            for code in index.find_codes(query.text_and_codes):
                 codes[code] = len(index.find_with_any([code]))
-            keywords.append(Keywords(query_weights(index, text), codes))
+            keywords.append(Keywords(query_weights(index, query.keywords), codes))
         return keywords
 
     def by_mode(self) -> dict[SearchMode, NamedEncoder]:

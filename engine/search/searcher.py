@@ -76,7 +76,7 @@ class Searcher:
         self._explainer = Explainer(self._loaded)
         self._typed = TypedQueries(self._loaded)
         self._listing = Listing(self._loaded)
-        self.encoders = EncodersInUse(self._loaded)
+        self.encoders = EncodersInUse(self._loaded, self._typed)
         self.reranking = Reranking(self._loaded)
 
     def close(self) -> None:
@@ -120,9 +120,7 @@ class Searcher:
             rankings.add_note(note)
         ordered = self._order(request, mode, parsed, rankings, stop)
         rankings.add_note(describe_problem(ordered.reranked))
-        fused = put_codes_first(
-            ordered.fused, " ".join((parsed.text, *parsed.codes)), rankings, allowed
-        )
+        fused = put_codes_first(ordered.fused, parsed.text_and_codes, rankings, allowed)
         if sorts_all and allowed is not None and mode != "semantic":
             # Keyword search completes a prefix by some words only, but its chunks are known.
             fused = fused.with_unranked(allowed)

@@ -159,6 +159,11 @@ class ParsedQuery:
         return prefixes
 
     @property
+    def text_and_codes(self) -> str:
+        """The text, and how documents write those of its codes that no chunk contains."""
+        return " ".join((self.text, *self.codes))
+
+    @property
     def unclosed(self) -> str:
         """The phrase without a closing quotation mark, or an empty text."""
         for clause in self.clauses:

@@ -217,19 +217,19 @@ def _read_query(store: Store, query_id: int) -> messages.QueryInChunk:
 
 def edit_query(project: ProjectFolder, request: messages.EditQuery) -> messages.QueryInChunk:
     """Change the text of a query, and return the query."""
-    from engine.queries.edits import rewrite
+    from engine.queries.edits import edit_queries
 
     with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
-        rewrite(project, store, {request.id: request.text})
+        edit_queries(project, store, {request.id: request.text})
         return _read_query(store, request.id)
 
 
 def delete_queries(project: ProjectFolder, request: messages.DeleteQueries) -> messages.Deleted:
     """Delete queries, and return how many there were."""
-    from engine.queries.edits import rewrite
+    from engine.queries.edits import edit_queries
 
     with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:
-        return messages.Deleted(rewrite(project, store, dict.fromkeys(request.ids)))
+        return messages.Deleted(edit_queries(project, store, dict.fromkeys(request.ids)))
 
 
 HANDLERS = {

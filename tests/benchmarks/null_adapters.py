@@ -32,9 +32,9 @@ from engine.metrics.random_effects import Normal
 from engine.models.catalogue import SHARES
 from engine.queries.from_documents import written_within
 from engine.queries.heldout import (
+    group_keys,
     related_documents,
     split_documents,
-    text_keys,
     unrelated_documents,
 )
 
@@ -118,7 +118,7 @@ class Corpus:
     def asked(self, seed: int) -> list[Asked]:
         """The queries that decide, by the product's own rules."""
         related = related_documents(self.documents, self.text_of)
-        sides = split_documents(text_keys(self.documents, related), 0.3, seed)
+        sides = split_documents(group_keys(self.documents, related), 0.3, seed)
         used = {one.id for one in self.documents if sides.get(one.id) != "heldout"}
         free = written_within(unrelated_documents(used, related), self.written)
         groups = group_by_text(free, self.chunks)

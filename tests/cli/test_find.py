@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from fixtures.errors import error_of, fails
-from fixtures.pipeline import engine_here
+from fixtures.pipeline import WAIT_SECONDS, engine_here, environment
 from fixtures.project_files import mode
 
 from engine.core.errors import CancelledError, InputError
@@ -157,3 +159,30 @@ def test_a_purge_asks_about_what_is_kept_of_the_same_documents(
     printed = engine_here("purge", str(project.path), "--yes").stdout
     assert "(1 file," in printed
     assert "(1 files" not in printed
+
+
+@pytest.mark.posix(reason="XDG_CACHE_HOME names no folder on Windows")
+def test_two_searches_of_one_folder_wait_for_each_other(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # the cache of real processes
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    command = [sys.executable, "-m", "engine", "find", str(folder), "roof", "--files"]
+    searches = [
+        subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    printed = [search.communicate(timeout=WAIT_SECONDS)[0].split() for search in searches]
+    assert printed == 3 * [[str(folder / "roof.md")]]
+    assert len(list((tmp_path / "xdg" / "bmembed" / "find").iterdir())) == 1
+
+
+def test_a_search_that_waits_too_long_says_so(
+    folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(import_module("engine.cli.searching"), "BUSY_SECONDS", 0.1)
+    with open_cached_project(folder).locked():
+        code, error = error_of("find", str(folder), "roof")
+    assert (code, error["code"], error["command"]) == (4, "project-busy", "find")
+    assert str(folder) in error["what"]
+    assert str(cache) not in json.dumps(error)

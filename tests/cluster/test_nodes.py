@@ -46,7 +46,7 @@ from engine.llm.requests import NullReporter
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Passage
 from engine.queries.llm.nodes import NodesWriter
-from engine.queries.llm.prompted import Prompted
+from engine.queries.llm.prompted import PromptedWriter
 from engine.settings.schema import EncoderSettings, QuerySettings
 from engine.vectors.nodes import open_embedding
 
@@ -318,7 +318,9 @@ def test_a_language_model_writes_on_nodes_what_it_writes_here(cluster: Any, tmp_
     assert writer.nodes.count == 3
     there = dict(writer.answers(passages))
     writer.close()
-    here = Prompted(FileChatModel(path, 4096, NullReporter(), lambda: False), "one-step", 2, 200, 7)
+    here = PromptedWriter(
+        FileChatModel(path, 4096, NullReporter(), lambda: False), "one-step", 2, 200, 7
+    )
     assert list(there) == [0, 1, 2, 3, 4, 5]
     for number, answer in here.answers(passages):
         assert (there[number].items, there[number].dropped, there[number].problem) == (

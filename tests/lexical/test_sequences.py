@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from engine.lexical.analysis import Analyzer, matched_spans
+from engine.lexical.impacts import query_weights
 from engine.lexical.index import LexicalIndex
 
 
@@ -111,6 +112,14 @@ def test_a_sequence_comes_before_its_parts(
     terms = index.query_terms(query, bonus=True)
     assert index.scorer().scores(terms, ids) == pytest.approx(index.scores(query, ids))
     assert index.analyzer.matched_spans(query, TEXTS[best])
+
+
+def test_a_sequence_counts_twice_in_a_short_query_only(tmp_path: Path) -> None:
+    index = LexicalIndex.build(tmp_path / "index", TEXTS.items(), "en")
+    rarity = float(index.idf(["=windows-10"])[0])
+    short = "panes yard torque cable Windows 10"
+    assert query_weights(index, short)["=windows-10"] == pytest.approx(2.2 * 2 * rarity)
+    assert query_weights(index, f"{short} corridor")["=windows-10"] == pytest.approx(rarity)
 
 
 def test_a_rare_spelling_counts_no_more_than_the_usual_one(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from engine.llm.requests import Reply, Request, UnansweredError
 from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.ledger import answer_files
-from engine.queries.llm.prompted import Prompted
+from engine.queries.llm.prompted import PromptedWriter
 
 Make = Callable[..., ProjectFolder]
 SEGFAULT = Path(__file__).parents[1] / "fixtures" / "segfault"
@@ -207,7 +207,7 @@ def test_a_llama_cpp_server_answers(server: str, shape: Shape) -> None:
 def test_a_chunk_is_sent_to_a_llama_cpp_server(server: str) -> None:
     text = "The pump stands in hall 4. It was bought in 1998."
     answer = answer_about(
-        Prompted(endpoint(server), "one-step", 1, 64),
+        PromptedWriter(endpoint(server), "one-step", 1, 64),
         Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
         "Pumps",
     )
@@ -224,7 +224,7 @@ def test_a_long_chunk_is_cut_by_a_llama_cpp_servers_own_tokens(server: str) -> N
     model = endpoint(server)
     assert model.count(text) == len(text.encode()) + 1, "and one for the begin"
     answer = answer_about(
-        Prompted(model, "one-step", 8, 64),
+        PromptedWriter(model, "one-step", 8, 64),
         Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
         "Pumps",
     )
@@ -236,7 +236,7 @@ def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str) 
     text = "水泵在四号厅。" * 96  # 2,016 bytes
     model = chat_model(server, context=8192, seconds=30)
     answer = answer_about(
-        Prompted(model, "one-step", 8, 32),
+        PromptedWriter(model, "one-step", 8, 32),
         Chunk(1, 0, 0, len(text), text, (), 9, text, "0" * 64, 0),
         "Pumps",
     )

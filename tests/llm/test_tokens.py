@@ -26,7 +26,7 @@ from engine.llm import tokens
 from engine.llm.chat import ChatModel
 from engine.llm.tokens import estimate_tokens
 from engine.queries.llm.answer import Answer
-from engine.queries.llm.prompted import Prompted
+from engine.queries.llm.prompted import PromptedWriter
 
 THINGS = (
     "pump",
@@ -80,7 +80,7 @@ def model(server: FakeEndpoint, context: int = 4096, **more: Any) -> ChatModel:
 def ask(chat: ChatModel, text: str) -> Answer:
     name = hashlib.sha256(text.encode()).hexdigest()
     return answer_about(
-        Prompted(chat, "one-step", 200, 256),
+        PromptedWriter(chat, "one-step", 200, 256),
         Chunk(1, 0, 0, len(text), text, (), 10, text, name, 7),
         "Handbook",
     )
@@ -258,7 +258,7 @@ def test_a_passage_that_is_too_long_is_halved_once_and_later_ones_are_cut_to_tha
 
     with serving(script) as server:
         chat = model(server, 65_536)
-        prompted = Prompted(chat, "one-step", 200, 256)
+        prompted = PromptedWriter(chat, "one-step", 200, 256)
         chunks = [
             Chunk(1, 0, 0, len(t), t, (), 10, t, f"{n:064x}", n)
             for n, t in enumerate((LONG, LONG.upper()))

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from engine.core.records import Document, Query
 from engine.queries.heldout import (
     UNTITLED_RUN,
-    assign_split,
     cap_queries,
     document_keys,
+    group_keys,
+    hold_out_documents,
     related_documents,
     split_documents,
-    text_keys,
     unrelated_documents,
 )
-from engine.queries.stage import split_queries
+from engine.queries.splitting import split_queries
 from engine.settings.load import validate
 
 SIDES = ("train", "validation", "heldout")
@@ -32,39 +32,41 @@ def named(count: int) -> dict[int, str]:
 
 
 def test_the_share_is_met_about() -> None:
-    held = assign_split(named(5_000), 0.2, seed=1)
+    held = hold_out_documents(named(5_000), 0.2, seed=1)
     assert 0.18 < len(held) / 5_000 < 0.22
 
 
 def test_adding_documents_moves_nobody() -> None:
-    few = assign_split(named(200), 0.3)
-    many = assign_split(named(400), 0.3)
+    few = hold_out_documents(named(200), 0.3)
+    many = hold_out_documents(named(400), 0.3)
     assert {document for document in many if document < 200} == few
 
 
 def test_row_ids_do_not_matter_and_equal_keys_stay_together() -> None:
     keys = named(100)
-    held = assign_split(keys, 0.3)
+    held = hold_out_documents(keys, 0.3)
     moved = {number + 1_000: key for number, key in keys.items()}
-    assert assign_split(moved, 0.3) == {number + 1_000 for number in held}
+    assert hold_out_documents(moved, 0.3) == {number + 1_000 for number in held}
     doubled = keys | {number + 500: key for number, key in keys.items()}
-    assert assign_split(doubled, 0.3) == held | {number + 500 for number in held}
+    assert hold_out_documents(doubled, 0.3) == held | {number + 500 for number in held}
 
 
 def test_the_seed_changes_the_split() -> None:
-    assert assign_split(named(100), 0.3, seed=1) != assign_split(named(100), 0.3, seed=2)
+    assert hold_out_documents(named(100), 0.3, seed=1) != hold_out_documents(
+        named(100), 0.3, seed=2
+    )
 
 
 @given(st.sets(st.text(), min_size=2, max_size=6), st.floats(0.001, 0.999), st.integers(0, 50))
 def test_two_documents_or_more_leave_no_part_empty(keys, share, seed) -> None:
     documents = dict(enumerate(sorted(keys)))
-    held = assign_split(documents, share, seed)
+    held = hold_out_documents(documents, share, seed)
     assert 0 < len(held) < len(documents)
 
 
 def test_one_document_or_no_document() -> None:
-    assert assign_split({}, 0.5) == frozenset()
-    assert assign_split({3: "only"}, 0.001) == frozenset()
+    assert hold_out_documents({}, 0.5) == frozenset()
+    assert hold_out_documents({3: "only"}, 0.001) == frozenset()
 
 
 def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come() -> None:
@@ -198,7 +200,7 @@ def test_versions_that_are_most_of_a_project_are_of_one_text(shared: int, alike:
     related = related_documents(documents, text_of)
     assert related == {n: 1 if alike and n < 31 else n for n in range(1, 41)}
     if alike:
-        sides = split_documents(text_keys(documents, related), 0.5)
+        sides = split_documents(group_keys(documents, related), 0.5)
         assert sides.keys() <= set(range(31, 41)), "most of the documents are trained on"
         assert sides
 

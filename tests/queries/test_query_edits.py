@@ -16,7 +16,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
-from engine.queries.edits import FILE, apply_edits, content_fingerprint, read_edits, rewrite
+from engine.queries.edits import FILE, apply_edits, content_fingerprint, edit_queries, read_edits
 
 TEXTS = ["who pays the rent", "when is it due", "rent due date"]
 
@@ -70,7 +70,7 @@ FRESH = [Query(text, "question", key, 1, "x") for text, key in zip(TEXTS, (1, 1,
 def test_an_edit_is_made_at_once_and_again(project: ProjectFolder) -> None:
     store = filled(project)
     before = noted(project)
-    assert rewrite(project, store, {1: "  who must\npay the rent? "}) == 1
+    assert edit_queries(project, store, {1: "  who must\npay the rent? "}) == 1
     assert [query.text for query in store.queries()] == ["who must pay the rent?", *TEXTS[1:]]
     assert noted(project) == content_fingerprint(store.queries()) != before
     assert made_again(store) == ["who must pay the rent?", *TEXTS[1:]]
@@ -85,10 +85,10 @@ def test_an_edit_is_made_at_once_and_again(project: ProjectFolder) -> None:
 def test_an_edit_of_an_edit_replaces_it_and_going_back_drops_it(project: ProjectFolder) -> None:
     store = filled(project)
     before = noted(project)
-    rewrite(project, store, {1: "second"})
-    rewrite(project, store, {1: "third"})
+    edit_queries(project, store, {1: "second"})
+    edit_queries(project, store, {1: "third"})
     assert read_edits(project) == {("h1", TEXTS[0]): "third"}
-    rewrite(project, store, {1: TEXTS[0]})
+    edit_queries(project, store, {1: TEXTS[0]})
     assert read_edits(project) == {}
     assert noted(project) == before
     store.close()
@@ -96,8 +96,8 @@ def test_an_edit_of_an_edit_replaces_it_and_going_back_drops_it(project: Project
 
 def test_a_query_taken_out_stays_out(project: ProjectFolder) -> None:
     store = filled(project)
-    rewrite(project, store, {2: "edited first"})
-    assert rewrite(project, store, {2: None, 3: None, 77: None}) == 2
+    edit_queries(project, store, {2: "edited first"})
+    assert edit_queries(project, store, {2: None, 3: None, 77: None}) == 2
     assert [query.text for query in store.queries()] == TEXTS[:1]
     assert noted(project) == content_fingerprint(store.queries())
     assert read_edits(project) == {("h1", TEXTS[1]): None, ("h2", TEXTS[2]): None}
@@ -119,7 +119,7 @@ def test_texts_that_are_refused(project: ProjectFolder, text: str, code: str) ->
     store.put_judged([JudgedQuery("k", "what is owed", ("x",))])
     before = noted(project)
     with fails(UsageError, code):
-        rewrite(project, store, {1: text})
+        edit_queries(project, store, {1: text})
     assert [query.text for query in store.queries()] == TEXTS
     assert noted(project) == before
     assert not (project.path / "imports" / FILE).exists()
@@ -128,16 +128,16 @@ def test_texts_that_are_refused(project: ProjectFolder, text: str, code: str) ->
 
 def test_what_may_be_edited(project: ProjectFolder) -> None:
     store = filled(project)
-    rewrite(project, store, {1: "WHO PAYS THE RENT"})  # its own text in another case
-    rewrite(project, store, {1: TEXTS[1], 2: TEXTS[0]})  # two that change places
+    edit_queries(project, store, {1: "WHO PAYS THE RENT"})  # its own text in another case
+    edit_queries(project, store, {1: TEXTS[1], 2: TEXTS[0]})  # two that change places
     assert [query.text for query in store.queries()] == [TEXTS[1], TEXTS[0], TEXTS[2]]
     assert made_again(store) == [TEXTS[1], TEXTS[0], TEXTS[2]]
-    rewrite(project, store, {3: "half \ud800 “quotes” 日本語\u2028next"})
+    edit_queries(project, store, {3: "half \ud800 “quotes” 日本語\u2028next"})
     assert store.queries()[2].text == "half ? “quotes” 日本語 next"
     with fails(UsageError, "query-missing", 77):
-        rewrite(project, store, {77: "new"})
+        edit_queries(project, store, {77: "new"})
     with fails(UsageError, "query-duplicate"):
-        rewrite(project, store, {1: "same", 2: "Same"})
+        edit_queries(project, store, {1: "same", 2: "Same"})
     store.close()
 
 
@@ -169,7 +169,7 @@ def test_nobody_changes_the_queries_while_an_edit_is_made(
         return real(self)
 
     monkeypatch.setattr(Store, "queries", queries)
-    assert rewrite(project, store, {1: "new"}) == 1
+    assert edit_queries(project, store, {1: "new"}) == 1
     assert [query.text for query in real(other)] == ["new", *TEXTS[1:]]
     store.close()
     other.close()
@@ -178,10 +178,10 @@ def test_nobody_changes_the_queries_while_an_edit_is_made(
 def test_nothing_to_edit_before_queries_were_made(project: ProjectFolder) -> None:
     store = project.store()
     with pytest.raises(NotBuiltError):
-        rewrite(project, store, {1: "new"})
+        edit_queries(project, store, {1: "new"})
     store.put_artifact(Artifact(QueriesInfo(), INCOMPLETE))
     with pytest.raises(NotBuiltError):
-        rewrite(project, store, {1: None})
+        edit_queries(project, store, {1: None})
     store.close()
 
 
@@ -196,7 +196,7 @@ def test_a_full_disk_undoes_the_edit(
 
     monkeypatch.setattr("engine.datasets.imports.write_text", full)
     with pytest.raises(OSError, match="No space"):
-        rewrite(project, store, {1: "new", 2: None})
+        edit_queries(project, store, {1: "new", 2: None})
     assert [query.text for query in store.queries()] == TEXTS
     assert noted(project) == before
     store.close()
@@ -207,7 +207,7 @@ def test_an_edit_whose_last_step_fails_is_undone_in_its_file_too(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, first: dict[int, str | None]
 ) -> None:
     store = filled(project)
-    rewrite(project, store, first)
+    edit_queries(project, store, first)
     texts = [query.text for query in store.queries()]
     before = noted(project)
     edits = read_edits(project)
@@ -221,7 +221,7 @@ def test_an_edit_whose_last_step_fails_is_undone_in_its_file_too(
 
     monkeypatch.setattr(Store, "transaction", full)
     with pytest.raises(ResourceError):
-        rewrite(project, store, {1: "new", 2: None})
+        edit_queries(project, store, {1: "new", 2: None})
     assert [query.text for query in store.queries()] == texts
     assert (noted(project), read_edits(project)) == (before, edits)
     store.close()

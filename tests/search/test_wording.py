@@ -45,3 +45,13 @@ def test_what_documents_write_otherwise_is_found(indexed: Any) -> None:
             assert found.hits[0].path == path, query
         found = searcher.search(Search("what is land", "bm25"))
         assert "island.txt" not in [hit.path for hit in found.hits]
+
+
+def test_a_program_that_searches_an_export_gets_the_same_wording(indexed: Any) -> None:
+    for path, text in TEXTS.items():
+        indexed.put(path, [text])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        (keywords,) = searcher.encoders.keywords(["080442957X of the data base"])
+    assert keywords.weights["databas"] == 1.0
+    assert keywords.codes["0-8044-2957-x"] == 1

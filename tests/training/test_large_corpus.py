@@ -25,7 +25,7 @@ from engine.project.store import chunks
 from engine.project.store.chunks import sample_indices
 from engine.project.store.store import Store
 from engine.queries import stage
-from engine.queries.stage import base_ranks
+from engine.queries.filters.consistency import base_ranks
 from engine.training.data import TrainingData
 from engine.training.dataset import training_data
 from engine.training.recipe import resolve_config

@@ -1,4 +1,4 @@
-"""Reading a pipe with a time limit, and writing to one that nobody reads any more."""
+"""Standard streams, and pipes: reading with a time limit, writing when nobody reads any more."""
 
 from __future__ import annotations
 
@@ -30,6 +30,25 @@ def has_lost_reader(error: BaseException | None) -> bool:
     if sys.platform == "win32" and isinstance(error, OSError) and error.filename is None:
         return error.errno in (errno.EPIPE, errno.EINVAL)
     return isinstance(error, BrokenPipeError)
+
+
+def open_missing_streams() -> None:
+    """Replace standard streams that are closed by the null device.
+
+    A file that is opened later, such as the database, would get the number of a standard stream,
+    and what libraries print would go into it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        null = os.open(os.devnull, os.O_RDWR)
+        if null != number:
+            os.dup2(null, number)
+            os.close(null)
+        os.set_inheritable(number, True)
+        mode = "r" if name == "stdin" else "w"
+        stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
 
 
 def use_utf8(stream: TextIO | None) -> None:

@@ -35,7 +35,7 @@ from engine.corpus.scan.formats import (
     STREAMED,
     TNEF,
     ending_of,
-    format_of_head,
+    format_without_ending,
     is_lock_file,
     names_no_format,
 )
@@ -279,7 +279,7 @@ def find_member_format(name: str, data: bytes) -> str:
     if data.startswith(TNEF):
         return "tnef"
     if names_no_format(ending):
-        return format_of_head(data[:4096])
+        return format_without_ending(data[:4096])
     return ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # The first bytes of compound files.
 TNEF = bytes.fromhex("789f3e22")  # The first bytes of winmail.dat.
@@ -21,6 +21,16 @@ FORMATS = {
     ".vtt": "txt",
     ".yaml": "txt",
     ".yml": "txt",
+    ".ini": "txt",
+    ".cfg": "txt",
+    ".conf": "txt",
+    ".properties": "txt",
+    ".sql": "txt",
+    ".bib": "txt",
+    ".textile": "txt",
+    ".wiki": "txt",
+    ".mediawiki": "txt",
+    ".nfo": "txt",
     ".md": "md",
     ".markdown": "md",
     ".rtf": "rtf",
@@ -143,6 +153,11 @@ _TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
 RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")  # `{\rtf1`, and `{\rtf` before a command or group
 PAGE = (b"<!doctype html", b"<html")
 """The beginnings of an HTML page, in lower case."""
+_TEXT_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
+# Bytes below a blank that no text in one byte per character contains: all but tab, line ends,
+# form feed and escape.
+_CONTROL = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
+_MAX_CONTROL_SHARE = 0.01
 
 
 def ending_of(path: str) -> str:
@@ -198,6 +213,23 @@ def format_of_head(head: bytes) -> str:
     if head.startswith(b"From ") and is_mail(head.partition(b"\n")[2]):
         return "mbox"
     return "eml" if is_mail(head) else ""
+
+
+def format_without_ending(head: bytes) -> str:
+    """Return the format of a file whose name has no format, by its first bytes.
+
+    A text such as `README` is read as one. Empty for anything that is not known.
+    """
+    return format_of_head(head) or ("txt" if _looks_like_text(head) else "")
+
+
+def _looks_like_text(head: bytes) -> bool:
+    if head.startswith(_TEXT_MARKS):
+        return True
+    if not head.strip() or b"\0" in head:
+        return False
+    controls = len(head) - len(head.translate(None, _CONTROL))
+    return controls <= _MAX_CONTROL_SHARE * len(head)
 
 
 def archive_format(head: bytes) -> str:

@@ -22,6 +22,7 @@ from engine.corpus.scan.formats import (
     PICTURES,
     ending_of,
     format_of_head,
+    format_without_ending,
     is_lock_file,
     is_tnef,
     names_no_format,
@@ -352,11 +353,15 @@ class _SourceWalk:
         ending = ending_of(path)
         if ending in self._formats:
             return self._formats[ending]
-        # Mails are often stored without an ending.
-        if size and (names_no_format(ending) or is_tnef(path)):
-            with Path(self._locate(path)).open("rb") as file:
-                return format_of_head(file.read(4096)) or None
-        return None
+        # Mails and texts such as README are often stored without an ending.
+        has_no_format = names_no_format(ending)
+        if not size or not (has_no_format or is_tnef(path)):
+            return None
+        with Path(self._locate(path)).open("rb") as file:
+            head = file.read(4096)
+        if has_no_format:
+            return format_without_ending(head) or None
+        return format_of_head(head) or None
 
     def _skip_unsupported(self, path: str) -> None:
         """Skip a file of no known format, with what the user can do about it as the reason."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.core.disk import disk_errors
 from engine.core.messages.preferences import PreferenceAnswer
-from engine.datasets.imports import JUDGING, JUDGING_SECONDS, keep_rows, kept_rows
+from engine.datasets.imports import JUDGING, JUDGING_SECONDS, read_rows, write_rows
 from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.lists.systems import ListedSystem, SystemPair
 from engine.metrics.e_process import e_process
@@ -62,7 +62,7 @@ def read_preferences(project: ProjectFolder) -> list[Preference]:
     Raises DatasetError if the file is damaged.
     """
     path = project.path / "imports" / PREFERENCES_FILE
-    return kept_rows(
+    return read_rows(
         path, _parse_row, "your preferences between lists", code="preferences-unreadable"
     )
 
@@ -139,7 +139,7 @@ def _edit_preferences(project: ProjectFolder) -> Iterator[dict[object, Preferenc
         for preference in read_preferences(project):
             preferences[preference.key] = preference
         yield preferences
-        keep_rows(project, PREFERENCES_FILE, map(asdict, preferences.values()))
+        write_rows(project, PREFERENCES_FILE, map(asdict, preferences.values()))
 
 
 def _parse_row(row: Mapping[str, Any]) -> Preference:

@@ -19,7 +19,7 @@ def deduplicate(
 
     Near duplicates have a Jaccard similarity of shingles of at least `threshold`, and the same
     codes, numbers and names. Shingles are runs of three words (all words if there are fewer).
-    `check` is called now and then, and may raise to end the work.
+    `check` is called for each query, and may raise to end the work.
     """
     shingles = []
     key_terms = []
@@ -29,7 +29,7 @@ def deduplicate(
         key_terms.append(extract_key_terms(query.text))
     counts = Counter(chain.from_iterable(shingles))
 
-    def find_near(row: int, candidates: set[int]) -> int | None:
+    def find_near_duplicate(row: int, candidates: set[int]) -> int | None:
         for other in sorted(candidates):
             if jaccard(shingles[row], shingles[other]) < threshold:
                 continue
@@ -37,8 +37,8 @@ def deduplicate(
                 return other
         return None
 
-    holders: dict[str, list[int]] = defaultdict(list)
-    first_rows: dict[str, int] = {}
+    rows_by_shingle: dict[str, list[int]] = defaultdict(list)  # kept rows, by their rarest shingles
+    first_rows: dict[str, int] = {}  # folded text → its first row
     kept: dict[int, Query] = {}
     rejected: list[Rejected] = []
     for row, query in enumerate(queries):
@@ -47,18 +47,19 @@ def deduplicate(
         # Ma & Srikant 2007): only such pairs are compared.
         by_rarity = sorted(shingles[row], key=lambda shingle: (counts[shingle], shingle))
         size = len(by_rarity)
-        min_common = math.ceil(threshold * size - 1e-9)
+        min_common = math.ceil(threshold * size - 1e-9)  # 7.000000000000001 counts as 7
         rarest = by_rarity[: size - min_common + 1]
         candidates: set[int] = set()
         for shingle in rarest:
-            candidates.update(holders[shingle])
+            candidates.update(rows_by_shingle[shingle])
         original: int | None = first_rows.setdefault(fold(query.text), row)
         if original not in kept:
-            original = find_near(row, candidates)
+            # The text is new, or its first query was itself rejected.
+            original = find_near_duplicate(row, candidates)
         if original is None:
             kept[row] = query
             for shingle in rarest:
-                holders[shingle].append(row)
+                rows_by_shingle[shingle].append(row)
         else:
             rejected.append(Rejected(query, Reason.DUPLICATE, queries[original].text))
     return Filtered(list(kept.values()), rejected)
@@ -82,6 +83,7 @@ def words_in(text: str) -> list[str]:
 
 
 def _find_shingles(text: str) -> frozenset[str]:
+    """Return the runs of three words of a text; the whole text if it has fewer words."""
     words = words_in(text)
     if len(words) < 3:
         whole = " ".join(words) or fold(text)

@@ -10,23 +10,21 @@ from engine.queries.rules.tokens import fold
 MIN_LENGTH = 12
 """Minimum length of evidence without white space; shorter texts occur anywhere."""
 WIDE = 3
-"""Length for which a wide character counts."""
+"""Number of characters for which a wide one counts: a Chinese character says more than a letter."""
 MIN_QUESTION_LENGTH = 4
-MAX_LENGTH = 400
+MAX_QUESTION_LENGTH = 400
 
 
 def is_distinctive(evidence: str) -> bool:
-    """Return whether a text is long enough to occur in one place only.
-
-    A Chinese or Japanese character says more than a letter.
-    """
+    """Return whether a text is long enough to occur in one place only (`MIN_LENGTH`)."""
     length = 0
     for char in "".join(evidence.split()):
-        length += WIDE if unicodedata.east_asian_width(char) in "WF" else 1
+        is_wide = unicodedata.east_asian_width(char) in "WF"
+        length += WIDE if is_wide else 1
     return length >= MIN_LENGTH
 
 
-def verbatim(evidence: str, text: str) -> str | None:
+def find_verbatim(evidence: str, text: str) -> str | None:
     """Return evidence as it occurs in a text, with the text's own white space.
 
     None if it does not occur, or is too short.
@@ -40,16 +38,18 @@ def verbatim(evidence: str, text: str) -> str | None:
     return text[start:end]
 
 
-def usable(question: str, evidence: str) -> str | None:
+def clean_question(question: str, evidence: str) -> str | None:
     """Return a question on one line, or None if it cannot be used.
 
-    It may be too short or long, contain characters that are no text, or only repeat the evidence.
+    It cannot if it is too short or long, contains characters that are no text, or only repeats the
+    evidence.
     """
     line = " ".join(question.split())
-    if not MIN_QUESTION_LENGTH <= len(line) <= MAX_LENGTH:
+    if not MIN_QUESTION_LENGTH <= len(line) <= MAX_QUESTION_LENGTH:
         return None
     if not any(map(str.isalnum, line)) or "�" in line:
         return None
+    # Control characters, surrogates, and characters for private use or unassigned.
     if any(unicodedata.category(char) in ("Cc", "Cs", "Co", "Cn") for char in line):
         return None
     if fold(line) == fold(evidence):

@@ -25,36 +25,38 @@ VERSION = 3
 MAX_RUN_LENGTH = 12
 """Number of consecutive words of the chunk that no query may contain."""
 LONG_RUN = 8
-RUN_SHARE = 0.75
-"""`LONG_RUN` consecutive words are too many if they are this share of the query."""
+"""Number of consecutive words of the chunk that are too many if they are most of the query."""
+LONG_RUN_SHARE = 0.75
+"""Share of the query from which a long run is most of it."""
 EVERYDAY_RUN_LENGTH = 6
 """Number of consecutive words of the chunk that no everyday query may contain.
 
 Of 3,587 by a large model, none has as many (docs/log/queries.md).
 """
-COMMON_SHARE = 0.05
 FEW_CHUNKS = 5
-"""A word in more chunks than this number and than `COMMON_SHARE` of all is common."""
+COMMON_SHARE = 0.05
+"""A word is rare if it is in at most `FEW_CHUNKS` chunks, or in this share of all chunks."""
 OWN_SHARE = 0.5
 MAX_OWN_SHARE = 0.2
-"""Up to this share of all chunks, a word is rare if `OWN_SHARE` of them are of its document."""
+"""A word in up to this share of all chunks is rare if `OWN_SHARE` of them are of its document."""
 SAME_WORDS = 0.8
 """Jaccard similarity from which two queries have the same words."""
 LANGUAGE_MARGIN = 2.0
+"""Margin from which a text is clearly in another language (`measure_language_margin`)."""
 QUOTING_KINDS = ("keyword", "title")
 """Kinds of queries that quote their document."""
 
 
 class Check(NamedTuple):
-    """A check, with its name and what it requires in words.
+    """A check of queries, with its name and what it requires in words.
 
-    `detail` returns why a query fails, or an empty text.
+    `find_fault` returns details of why a query fails, or an empty text if it passes.
     """
 
     name: str
-    asks: str
+    requirement: str
     reason: Reason
-    detail: Callable[[Query], str]
+    find_fault: Callable[[Query], str]
 
 
 def build_checks(
@@ -77,7 +79,7 @@ def build_checks(
     def find_other_language(query: Query) -> str:
         """Return which language a query is in, if clearly another one than its document's.
 
-        Its chunk must clearly not be in that language, as a list of names may be.
+        Its chunk must clearly not be in that language either, as a list of names may be.
         """
         chunk = by_id[query.chunk_id].text
         actual = language_of(query.text)
@@ -94,22 +96,25 @@ def build_checks(
         return ""
 
     def find_copied(query: Query) -> str:
+        """Return how many words in a row a query copies from its chunk, if too many."""
         if query.kind in QUOTING_KINDS:
             return ""
-        run, words = longest_run(query.text, by_id[query.chunk_id].text)
+        run, word_count = longest_run(query.text, by_id[query.chunk_id].text)
         max_run = EVERYDAY_RUN_LENGTH if query.kind == "everyday" else MAX_RUN_LENGTH
-        is_mostly_copied = run >= LONG_RUN and run >= RUN_SHARE * words
-        return f"{run} words in a row" if run >= max_run or is_mostly_copied else ""
+        is_mostly_copied = run >= LONG_RUN and run >= LONG_RUN_SHARE * word_count
+        if run >= max_run or is_mostly_copied:
+            return f"{run} words in a row"
+        return ""
 
-    asks = "a query is kept when it is written in its document's language"
-    checks = [Check("language check", asks, Reason.OTHER_LANGUAGE, find_other_language)]
-    asks = (
+    requirement = "a query is kept when it is written in its document's language"
+    checks = [Check("language check", requirement, Reason.OTHER_LANGUAGE, find_other_language)]
+    requirement = (
         f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or"
         f" {LONG_RUN} that are most of it; of an everyday one, {EVERYDAY_RUN_LENGTH}"
     )
-    checks.append(Check("copy check", asks, Reason.COPIED, find_copied))
+    checks.append(Check("copy check", requirement, Reason.COPIED, find_copied))
     if index is not None:
-        asks = (
+        requirement = (
             "a query is kept when a word that it shares with its document is in at most"
             f" {100 * COMMON_SHARE:.0f} % of all chunks, or mostly in this document: else it could"
             " be answered without it; everyday queries need none"
@@ -117,12 +122,16 @@ def build_checks(
         specificity = _SpecificityCheck(chunks, documents_by_id, index)
 
         def find_unspecific(query: Query) -> str:
-            return "" if query.kind == "everyday" else specificity(query)
+            if query.kind == "everyday":
+                return ""
+            return specificity.find_fault(query)
 
-        checks.append(Check("own words check", asks, Reason.NOTHING_OWN, find_unspecific))
-    asks = "a query is kept unless one before it asks the same chunk with nearly the same words"
+        checks.append(Check("own words check", requirement, Reason.NOTHING_OWN, find_unspecific))
+    requirement = (
+        "a query is kept unless one before it asks the same chunk with nearly the same words"
+    )
     repetition = _RepetitionCheck(Analyzer(language, stop_words=False))
-    checks.append(Check("near duplicates", asks, Reason.REPEATED, repetition))
+    checks.append(Check("near duplicates", requirement, Reason.REPEATED, repetition.find_fault))
     return checks
 
 
@@ -144,7 +153,7 @@ def apply_checks(
         lost: list[Rejected] = []
         for query in candidates:
             check_stop()
-            detail = check.detail(query)
+            detail = check.find_fault(query)
             if detail:
                 lost.append(Rejected(query, check.reason, detail))
             else:
@@ -184,24 +193,25 @@ class _SpecificityCheck:
         for chunk in chunks:
             self._by_document.setdefault(chunk.document_id, []).append(chunk)
 
-    def __call__(self, query: Query) -> str:
+    def find_fault(self, query: Query) -> str:
         """Return why a query is not specific, or an empty text."""
         terms = set(self._index.analyse(query.text, self._language_of(query.document_id)))
         own_chunks = self._terms_of(query.document_id)
         shared = terms.intersection(chain.from_iterable(own_chunks))
         if not shared:
             return "its document holds none of its words"
-        lowest = self._index.count
+        lowest_frequency = self._index.count
         for term in shared:
             frequency = self._index.document_frequency(term)
             own_frequency = sum(term in chunk_terms for chunk_terms in own_chunks)
             if self._is_rare(frequency, own_frequency):
                 return ""
-            lowest = min(lowest, frequency)
-        share = 100 * lowest / max(1, self._index.count)
+            lowest_frequency = min(lowest_frequency, frequency)
+        share = 100 * lowest_frequency / max(1, self._index.count)
         return f"each of its words is in {share:.0f} % of the chunks or more"
 
     def _is_rare(self, frequency: int, own_frequency: int) -> bool:
+        """Return whether a term in so many chunks, and so many of the document, is rare."""
         if frequency <= self._max_rare:
             return True
         if frequency > MAX_OWN_SHARE * self._index.count:
@@ -220,6 +230,7 @@ class _SpecificityCheck:
         return self._last_terms
 
     def _analyse(self, chunk: Chunk) -> frozenset[str]:
+        """Return the terms of a chunk with its title and headings."""
         title = self._documents[chunk.document_id].title
         text = "\n".join((title, *chunk.headings, chunk.text))
         return frozenset(self._index.analyse(text, self._language_of(chunk.document_id)))
@@ -229,17 +240,21 @@ class _SpecificityCheck:
         from engine.lexical.languages import choose_analysis_language
 
         ends = [chunk.end for chunk in self._by_document.get(document, ())]
-        length = max(ends, default=0)
+        length = max(ends, default=0)  # characters
         language = self._documents[document].language
         return choose_analysis_language(language, length, self._index.language)
 
 
-_Earlier = tuple[frozenset[str], KeyTerms, str]
-"""Words, key terms and text of a query."""
+class _AnalysedQuery(NamedTuple):
+    """A query with its words as they are compared, and its key terms."""
+
+    words: frozenset[str]
+    key_terms: KeyTerms
+    text: str
 
 
 class _RepetitionCheck:
-    """Checks that no earlier query of the same kind asks a chunk with nearly the same words.
+    """Checks that no earlier query of the same kind requirement a chunk with nearly the same words.
 
     All words count, so that *when* and *who* differ; order and endings do not. Queries with other
     codes, numbers or names differ.
@@ -247,16 +262,17 @@ class _RepetitionCheck:
 
     def __init__(self, analyzer: Analyzer) -> None:
         self._analyzer = analyzer
-        self._earlier: defaultdict[tuple[int, str], list[_Earlier]] = defaultdict(list)
+        # By chunk and kind.
+        self._earlier: defaultdict[tuple[int, str], list[_AnalysedQuery]] = defaultdict(list)
 
-    def __call__(self, query: Query) -> str:
+    def find_fault(self, query: Query) -> str:
         """Return the earlier query that a query repeats, or an empty text."""
         words = frozenset(self._analyzer.analyse(query.text))
         key_terms = extract_key_terms(query.text)
         earlier = self._earlier[query.chunk_id, query.kind]
-        for other_words, other_terms, text in earlier:
-            is_near = words and jaccard(words, other_words) >= SAME_WORDS
-            if is_near and share_key_terms(key_terms, other_terms):
-                return text
-        earlier.append((words, key_terms, query.text))
+        for other in earlier:
+            is_near = words and jaccard(words, other.words) >= SAME_WORDS
+            if is_near and share_key_terms(key_terms, other.key_terms):
+                return other.text
+        earlier.append(_AnalysedQuery(words, key_terms, query.text))
         return ""

@@ -23,7 +23,7 @@ class Item(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """An item that cannot be used, and why."""
+    """An item that cannot be used, and why (`rejection.Reason`)."""
 
     item: Item
     reason: str
@@ -33,7 +33,7 @@ class Dropped(NamedTuple):
 class Answer:
     """What a model wrote about one chunk.
 
-    `problem` says why there is nothing; it is empty if all went well. `lasting`: whether another
+    `problem` says why there are no items; it is empty if all went well. `lasting`: whether another
     attempt would meet the same problem, as with a bad answer but not with a time limit. `refused`:
     the server rejected the message itself. `seconds`: the answer's share of the time spent.
     """

@@ -9,6 +9,7 @@ the chunk.
 from __future__ import annotations
 
 import hashlib
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,9 +19,9 @@ from engine.core.records import Chunk, QueryKind
 from engine.llm.prompts import load_prompt, place_of
 from engine.llm.requests import Reply, Request, TooLongError, UnansweredError
 from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, BadAnswerError, Event, Shape
-from engine.queries.filters.evidence import is_distinctive, usable, verbatim
+from engine.queries.filters.evidence import clean_question, find_verbatim, is_distinctive
 from engine.queries.llm.answer import Answer, Dropped, Item
-from engine.queries.llm.windows import halves, windows
+from engine.queries.llm.windows import halves, split_to_fit
 from engine.queries.rejection import Reason
 
 VERSION = 5  # Increase when the same answers would yield different items.
@@ -42,15 +43,15 @@ WANTED: dict[QueryKind, str] = {
 
 
 class _Entries(NamedTuple):
-    """The complete entries of an answer, a truncated last entry, and surplus entries."""
+    """The complete entries of an answer, a truncated last entry, and entries beyond the limit."""
 
     finished: list[Any]
     cut: Any = None
-    more: Sequence[Any] = ()
+    surplus: Sequence[Any] = ()
 
     def left_out(self) -> list[tuple[Any, Reason]]:
         """Return the entries that yield no items, each with the reason."""
-        entries = [(entry, Reason.MORE) for entry in self.more]
+        entries = [(entry, Reason.MORE) for entry in self.surplus]
         if self.cut is not None:
             entries.append((self.cut, Reason.CUT))
         return entries
@@ -58,23 +59,24 @@ class _Entries(NamedTuple):
 
 @dataclass
 class Asker:
-    """How chunks are asked about.
+    """Asks a language model about chunks.
 
     `two_steps`: list facts first, then ask about them. `kinds`: the kinds of queries, at most
-    `per_chunk` queries from a chunk. `limit`: tokens of an answer. `room`: tokens of a passage;
-    `second_room`: the same in the second step, whose prompt also lists the facts. `lost`: tokens by
-    which the context has since turned out to be smaller.
+    `per_chunk` queries from a chunk. `answer_tokens`: maximum length of an answer. `room`: tokens
+    left for a passage; `second_room`: the same in the second step, whose prompt also lists the
+    facts. `count_tokens`: tokens of a text. `lost_tokens`: tokens by which the model's context has
+    since turned out to be smaller.
     """
 
     two_steps: bool
     kinds: Sequence[QueryKind]
     per_chunk: int
-    limit: int
+    answer_tokens: int
     room: int
     second_room: int
     seed: int
-    count: Callable[[str], int]
-    lost: Callable[[], int] = lambda: 0
+    count_tokens: Callable[[str], int]
+    lost_tokens: Callable[[], int] = lambda: 0
 
     def answer(self, chunk: Chunk, title: str, complete: Complete) -> Answer:
         """Return the answer about a chunk.
@@ -83,42 +85,41 @@ class Asker:
         asked about piece by piece.
         """
         # Counting a long text first may reveal how large the server's context is.
-        self.count(chunk.text)
-        room = max(MIN_ROOM, self.room - self.lost())
-        pieces = windows(chunk.text, room, self.count)
-        share = -(-self.per_chunk // max(1, len(pieces)))
+        self.count_tokens(chunk.text)
+        room = max(MIN_ROOM, self.room - self.lost_tokens())
+        pieces = split_to_fit(chunk.text, room, self.count_tokens)
+        per_piece = math.ceil(self.per_chunk / max(1, len(pieces)))
         conversation = _ChunkConversation(self, chunk, title, complete)
         for number, piece in enumerate(pieces):
-            most = min(share, self.per_chunk - len(conversation.items))
-            if most > 0:
-                conversation.ask_about(piece, number, most)
+            wanted = min(per_piece, self.per_chunk - len(conversation.items))
+            if wanted > 0:
+                conversation.ask_about(piece, number, wanted)
         return conversation.answer()
 
     def shorten_for_second_step(self, piece: str) -> str:
         """Return the beginning of a passage that fits into the prompt of the second step."""
-        room = self.second_room - self.lost()
-        if self.count(piece) <= room:
+        room = self.second_room - self.lost_tokens()
+        if self.count_tokens(piece) <= room:
             return piece
         if room >= MIN_ROOM:
-            return windows(piece, room, self.count)[0]
+            return split_to_fit(piece, room, self.count_tokens)[0]
         return NOT_SHOWN
 
     def halve(self, piece: str) -> list[str]:
         """Return the halves of a passage that was too long for the model although it was counted.
 
-        Later passages are cut to that size at once. The list is empty if the halves would be too
-        short.
+        Later passages are cut to that size at once. Returns no halves if they would be too short.
         """
         pieces = halves(piece)
-        largest = max(self.count(half) for half in pieces)
+        largest = max(self.count_tokens(half) for half in pieces)
         if largest < MIN_ROOM:
             return []
-        self.room = min(self.room, largest + self.lost())
+        self.room = min(self.room, largest + self.lost_tokens())
         return pieces
 
 
 class _ChunkConversation:
-    """The conversation about one chunk."""
+    """The conversation about one chunk. `items`: the queries that it has yielded so far."""
 
     def __init__(self, asker: Asker, chunk: Chunk, title: str, complete: Complete) -> None:
         self._asker = asker
@@ -127,7 +128,7 @@ class _ChunkConversation:
         self._complete = complete
         seed_and_chunk = f"{asker.seed}:{chunk.content_hash}"
         digest = hashlib.blake2b(seed_and_chunk.encode(), digest_size=4).digest()
-        self._seed = int.from_bytes(digest, "big") >> 1
+        self._seed = int.from_bytes(digest, "big") >> 1  # 31 bits, never negative
         self.items: list[Item] = []
         self._dropped: list[Dropped] = []
         self._problems: list[UnansweredError] = []
@@ -143,28 +144,29 @@ class _ChunkConversation:
         lasting = all(error.lasting for error in self._problems)
         return Answer(self.items, self._dropped, problem, lasting, refused)
 
-    def ask_about(self, piece: str, number: int, most: int, whole: bool = True) -> None:
-        """Ask about a passage.
+    def ask_about(self, piece: str, number: int, max_queries: int, can_halve: bool = True) -> None:
+        """Ask for queries about a piece of the chunk, and keep them or the problem.
 
-        If the `whole` passage does not fit into the context, ask about its halves, once.
+        `number`: that of the piece. If it does not fit into the context and `can_halve`, ask about
+        its halves, which are not halved again.
         """
         values = {**place_of(self._title, self._chunk.headings), "passage": piece}
-        kinds = _choose_kinds(self._asker.kinds, most, self._seed + number)
+        kinds = _choose_kinds(self._asker.kinds, max_queries, self._seed + number)
         try:
             if self._asker.two_steps:
                 self._ask_in_two_steps(values, kinds)
             else:
                 self._ask_in_one_step(values, kinds)
         except TooLongError as error:
-            pieces = self._asker.halve(piece) if whole else []
+            pieces = self._asker.halve(piece) if can_halve else []
             if not pieces:
                 self._problems.append(error)
-            share = -(-most // max(1, len(pieces)))
-            until = len(self.items) + most
+            per_half = math.ceil(max_queries / max(1, len(pieces)))
+            total = len(self.items) + max_queries
             for half in pieces:
-                left = min(share, until - len(self.items))
-                if left > 0:
-                    self.ask_about(half, number, left, whole=False)
+                wanted = min(per_half, total - len(self.items))
+                if wanted > 0:
+                    self.ask_about(half, number, wanted, can_halve=False)
         except UnansweredError as error:
             self._problems.append(error)
 
@@ -180,7 +182,10 @@ class _ChunkConversation:
             self._drop(pair.question, pair.evidence, reason, kind)
 
     def _ask_in_two_steps(self, values: dict[str, Any], kinds: Sequence[QueryKind]) -> None:
-        """Ask for events, then for a question about each event whose words the chunk has."""
+        """Ask for events, then for a question about each event whose words the chunk has.
+
+        Of several questions about an event, the first counts.
+        """
         events = self._find_events(values, len(kinds))
         if not events:
             return
@@ -191,7 +196,7 @@ class _ChunkConversation:
         evidence = {number: event.context for number, event in enumerate(events, 1)}
         asked: dict[int, str] = {}
         unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
-        for entry in (*questions.finished, *questions.more):
+        for entry in (*questions.finished, *questions.surplus):
             if entry.event not in evidence:
                 unasked.append((entry, Reason.NO_FACT))
             elif entry.event in asked:
@@ -204,11 +209,11 @@ class _ChunkConversation:
             self._drop(entry.question, evidence.get(entry.event, ""), reason)
 
     def _find_events(self, values: dict[str, Any], most: int) -> list[Any]:
-        """Ask for events; return those whose words the chunk has."""
+        """Ask for at most `most` events; return those whose words the chunk has."""
         entries = _put_fine_grained_first(self._ask("events", EVENTS, values, most), most)
         usable_events = []
         for event in entries.finished:
-            if verbatim(event.context, self._chunk.text):
+            if find_verbatim(event.context, self._chunk.text):
                 usable_events.append(event)
             else:
                 self._drop(event.event, event.context, _choose_reason(event.context))
@@ -217,12 +222,12 @@ class _ChunkConversation:
         return usable_events
 
     def _ask(self, prompt: str, shape: Shape[Any], values: dict[str, Any], most: int) -> _Entries:
-        """Return the entries of an answer.
+        """Ask for at most `most` entries of a shape, and return them.
 
-        A bad answer is requested once more; one without a complete entry is requested with fewer
-        entries.
+        A bad answer is requested once more; one without a complete entry is requested with half as
+        many. Raises UnansweredError.
         """
-        limit = self._asker.limit
+        limit = self._asker.answer_tokens
         entries = _Entries([])
         problem = UnansweredError("")
         for attempt in range(TRIES):
@@ -252,14 +257,14 @@ class _ChunkConversation:
 
     def _take(self, question: str, evidence: str, kind: QueryKind) -> None:
         """Keep a query if its evidence occurs verbatim in the chunk."""
-        words = verbatim(evidence, self._chunk.text)
-        text = usable(question, evidence)
-        if words is None:
+        quote = find_verbatim(evidence, self._chunk.text)
+        text = clean_question(question, evidence)
+        if quote is None:
             self._drop(question, evidence, _choose_reason(evidence), kind)
         elif text is None:
-            self._drop(question, words, Reason.UNUSABLE, kind)
+            self._drop(question, quote, Reason.UNUSABLE, kind)
         else:
-            self.items.append(Item(text, words, kind))
+            self.items.append(Item(text, quote, kind))
 
     def _drop(
         self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question"
@@ -270,19 +275,20 @@ class _ChunkConversation:
 
 def _put_fine_grained_first(events: _Entries, most: int) -> _Entries:
     """Return an answer with more than `most` facts so that fine-grained facts are kept first."""
-    if not events.more:
+    if not events.surplus:
         return events
-    ordered = [*events.finished, *events.more]
+    ordered = [*events.finished, *events.surplus]
     ordered.sort(key=lambda event: event.type != "fine-grained")
     return _Entries(ordered[:most], events.cut, ordered[most:])
 
 
-def _choose_reason(text: str) -> Reason:
-    return Reason.NOT_FOUND if is_distinctive(text) else Reason.SHORT
+def _choose_reason(evidence: str) -> Reason:
+    """Return why evidence was rejected: it is not in the chunk, or too short to be looked for."""
+    return Reason.NOT_FOUND if is_distinctive(evidence) else Reason.SHORT
 
 
 def _read(shape: Shape[Any], reply: Reply) -> _Entries:
-    """Return the entries of a reply, none if it was truncated and cannot be completed.
+    """Return the entries of a reply; none if it was truncated so that none can be read.
 
     Raises BadAnswerError for any other reply that is not of the shape.
     """
@@ -317,7 +323,7 @@ def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[Qu
 
     while len(kinds) < count:
         kinds += sorted(others, key=draw_place)
-    if len(others) == len(wanted):
+    if "everyday" not in wanted:
         return kinds[:count]
     everyday_first = rng.random() < 0.5
     mixed: list[QueryKind] = []
@@ -327,6 +333,7 @@ def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[Qu
 
 
 def _list_events(events: Sequence[Event], kinds: Sequence[QueryKind]) -> Iterator[str]:
+    """Yield the lines that the second prompt shows of events and the kinds to write."""
     for number, (event, kind) in enumerate(zip(events, kinds, strict=False), 1):
         topic = " ".join(event.topic.split())
         fact = " ".join(event.event.split())

@@ -16,7 +16,7 @@ class Budget:
     queries: int
     seconds: float
 
-    def spent(self, queries: int, seconds: float) -> bool:
+    def is_spent(self, queries: int, seconds: float) -> bool:
         """Return whether no further chunk should be asked about."""
         return queries >= self.queries or 0 < self.seconds <= seconds
 
@@ -30,7 +30,7 @@ class Pace:
     queries: int
 
     @property
-    def each(self) -> float:
+    def seconds_per_chunk(self) -> float:
         """Seconds per chunk."""
         return self.seconds / max(1, self.chunks)
 
@@ -46,50 +46,51 @@ class Pace:
         if self.queries:
             reached.append(math.ceil(budget.queries * self.chunks / self.queries))
         if budget.seconds and self.seconds:
-            reached.append(math.ceil(budget.seconds / self.each))
+            reached.append(math.ceil(budget.seconds / self.seconds_per_chunk))
         return min(reached)
 
     def summary(self) -> str:
         """Describe the pace in words."""
         queries = self.queries / max(1, self.chunks)
-        if self.each >= 0.01:
-            seconds = f"{self.each:.2f} s"
+        if self.seconds_per_chunk >= 0.01:
+            seconds = f"{self.seconds_per_chunk:.2f} s"
         else:
             seconds = "less than 0.01 s"
         return f"{seconds} and {queries:.1f} queries per chunk, measured on {self.chunks} chunks"
 
 
 @dataclass
-class Course:
+class RunProgress:
     """The progress of a run, whatever the order in which answers arrive.
 
-    Answers from an earlier run count as done and as spent. `own` covers the answers of this run
-    except the first, which may include the time to load the model, and so shows the present speed.
+    `done`: all answers, including those of earlier runs, whose time counts as spent. `answered`:
+    the number of answers of this run. `current`: these without the first one, which may include the
+    time to load the model.
     """
 
     budget: Budget
     done: Pace = Pace(0, 0.0, 0)
-    own: Pace = Pace(0, 0.0, 0)
+    current: Pace = Pace(0, 0.0, 0)
     answered: int = 0
 
-    def take(self, answer: Pace, own: bool) -> None:
-        """Count an answer; `own`: it arrived in this run."""
+    def add(self, answer: Pace, own: bool) -> None:
+        """Count an answer; `own`: it was written in this run."""
         self.done = self.done.plus(answer)
         if own:
             self.answered += 1
             if self.answered > 1:
-                self.own = self.own.plus(answer)
+                self.current = self.current.plus(answer)
 
     @property
     def pace(self) -> Pace:
         """The pace by which the remaining time is estimated."""
-        return self.own if self.own.chunks else self.done
+        return self.current if self.current.chunks else self.done
 
-    def reach(self, total: int) -> int:
-        """Return how many of `total` chunks the budget reaches, including those already done."""
+    def reachable_chunks(self, total: int) -> int:
+        """Estimate how many of `total` chunks the budget reaches, including those already done."""
         reached = self.done.chunks_within(Budget(self.budget.queries, 0), total)
-        if self.budget.seconds and self.own.seconds:
-            left = max(0.0, self.budget.seconds - self.done.seconds)
-            chunks_left = math.ceil(left / self.own.each)
+        if self.budget.seconds and self.current.seconds:
+            seconds_left = max(0.0, self.budget.seconds - self.done.seconds)
+            chunks_left = math.ceil(seconds_left / self.current.seconds_per_chunk)
             reached = min(reached, self.done.chunks + chunks_left)
         return max(reached, self.done.chunks)

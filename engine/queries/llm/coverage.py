@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VERSION = 2  # Increase when the order would change.
 MAX_CLUSTERS = 256
-MAX_TERMS = 4096
+MAX_TERMS = 4096  # Dimensions of the TF-IDF vectors.
 
 
 def covering_order(
@@ -35,31 +35,31 @@ def covering_order(
     documents take turns in a seeded order. `check` is called regularly and may raise to end the
     work.
     """
-    places = distinct(chunks)
-    if not places:
+    positions = distinct_positions(chunks)
+    if not positions:
         return [], 0
-    places.sort(key=lambda place: seeded_key(seed, chunks[place]))
+    positions.sort(key=lambda position: seeded_key(seed, chunks[position]))
     check()
-    turns: Counter[tuple[int, int]] = Counter()
+    clusters = _find_clusters(vectors[positions], seed).tolist()
+    document_turns: Counter[tuple[int, int]] = Counter()
     queues: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
-    for number, cluster in enumerate(_find_clusters(vectors[places], seed).tolist()):
-        place = places[number]
-        document = (cluster, chunks[place].document_id)
-        queues[cluster].append((turns[document], number, place))
-        turns[document] += 1
+    for number, (position, cluster) in enumerate(zip(positions, clusters, strict=True)):
+        document = (cluster, chunks[position].document_id)
+        queues[cluster].append((document_turns[document], number, position))
+        document_turns[document] += 1
     order = []
     for cluster, queue in queues.items():
-        for turn, (_, _, place) in enumerate(sorted(queue)):
-            order.append((turn, -len(queue), cluster, place))
+        for turn, (_document_turn, _number, position) in enumerate(sorted(queue)):
+            order.append((turn, -len(queue), cluster, position))
     order.sort()
-    return [place for _, _, _, place in order], len(queues)
+    return [position for *_, position in order], len(queues)
 
 
-def distinct(chunks: Sequence[Chunk]) -> list[int]:
+def distinct_positions(chunks: Sequence[Chunk]) -> list[int]:
     """Return the positions of the first chunk of each content."""
     first: dict[str, int] = {}
-    for place, chunk in enumerate(chunks):
-        first.setdefault(chunk.content_hash, place)
+    for position, chunk in enumerate(chunks):
+        first.setdefault(chunk.content_hash, position)
     return list(first.values())
 
 
@@ -88,7 +88,7 @@ def _find_clusters(vectors: Any, seed: int) -> Ids:
     root = round(math.sqrt(vectors.shape[0]))
     count = max(1, min(MAX_CLUSTERS, root))
     with warnings.catch_warnings():
-        # Fewer distinct rows than clusters.
+        # Fewer distinct_positions rows than clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = MiniBatchKMeans(count, random_state=seed, n_init=1)
         return np.asarray(model.fit_predict(vectors), np.int64)

@@ -42,27 +42,27 @@ class Ledger:
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         self._file = open_private(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         data = self.path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):  # A crash left an incomplete line.
-            os.ftruncate(self._file, whole)
-        self._entries = {key: entry for key, entry, _ in _read_lines(data[:whole])}
+        complete = data.rfind(b"\n") + 1  # bytes of complete lines
+        if complete < len(data):  # A crash left an incomplete line.
+            os.ftruncate(self._file, complete)
+        self._answers = {key: answer for key, answer, _ in _read_lines(data[:complete])}
 
     def get(self, key: str) -> Answer | None:
         """Return the final answer of a chunk, or None."""
-        entry = self._entries.get(key)
-        if entry is not None and entry.is_final:
-            return entry
+        answer = self._answers.get(key)
+        if answer is not None and answer.is_final:
+            return answer
         return None
 
-    def refused(self, key: str) -> bool:
+    def was_refused(self, key: str) -> bool:
         """Return whether a server refused this chunk in an earlier run but has answered others.
 
         It may well refuse the chunk forever.
         """
-        entry = self._entries.get(key)
-        if entry is None or entry.is_final or not entry.refused:
+        answer = self._answers.get(key)
+        if answer is None or answer.is_final or not answer.refused:
             return False
-        return any(not other.problem for other in self._entries.values())
+        return any(not other.problem for other in self._answers.values())
 
     def add(self, key: str, answer: Answer) -> Answer:
         """Write an answer to disk, and return it as it will be read back."""
@@ -90,7 +90,7 @@ class Ledger:
         except OSError:
             os.ftruncate(self._file, before)
             raise
-        self._entries[key] = kept
+        self._answers[key] = kept
         return kept
 
     def close(self) -> None:
@@ -103,17 +103,17 @@ def answer_files(project: ProjectFolder) -> list[Path]:
     return sorted((project.path / "cache").glob(PATTERN))
 
 
-def forget_others(project: ProjectFolder, keys: Collection[str]) -> None:
-    """Delete the answers of all recipes about chunks that no longer exist.
+def delete_other_answers(project: ProjectFolder, keys: Collection[str]) -> None:
+    """Delete the answers of all recipes, except those with these keys (`passage_key`).
 
-    They quote documents, and quotes of deleted text must not remain.
+    Answers quote documents, and quotes of deleted text must not remain.
     """
     for path in answer_files(project):
         kept = []
         has_others = False
         data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        for key, _, line in _read_lines(data[:whole]):
+        complete = data.rfind(b"\n") + 1
+        for key, _, line in _read_lines(data[:complete]):
             if key in keys:
                 kept.append(line)
             else:
@@ -139,6 +139,7 @@ def _read_item(question: str, evidence: str, kind: QueryKind) -> Item:
 
 
 def _read_answer(data: dict[str, Any]) -> Answer:
+    """Read an entry that `Ledger.add` has written."""
     dropped = []
     for question, evidence, kind, words in data["lost"]:
         reason, _ = read_reason(str(words))

@@ -9,21 +9,29 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from engine.cluster.nodes import Nodes
 from engine.core.disk import read_tree, write_tree
 from engine.llm.chat import FileChatModel
 from engine.llm.requests import NullReporter
 from engine.queries.llm.answer import Answer, Passage
-from engine.queries.llm.prompted import Prompted
+from engine.queries.llm.prompted import PromptedWriter
 from engine.settings.schema import QuerySettings
 
-_Numbered = tuple[int, Answer]
-_Given = tuple[dict[str, bytes], QuerySettings, int]
+_NumberedAnswer = tuple[int, Answer]
+
+
+class _ModelAndSettings(NamedTuple):
+    """What a node needs to write queries: the model's file by its name, settings and seed."""
+
+    files: dict[str, bytes]
+    settings: QuerySettings
+    seed: int
 
 
 class NodesWriter:
-    """The interface of `Prompted`, on all nodes."""
+    """Writes queries on all nodes of a cluster, and is used like `PromptedWriter`."""
 
     name = "gguf"
 
@@ -35,12 +43,12 @@ class NodesWriter:
         Raises what `Nodes` and `FileChatModel` raise.
         """
         self.model = path.name
-        self.nodes = Nodes[Passage, _Numbered](
-            open_writing, (read_tree(path), settings, seed), check
+        self.nodes = Nodes[Passage, _NumberedAnswer](
+            _open_on_node, _ModelAndSettings(read_tree(path), settings, seed), check
         )
 
-    def answers(self, passages: Iterable[Passage]) -> Iterator[_Numbered]:
-        """Yield the answers as `Prompted.answers` does, but in order.
+    def answers(self, passages: Iterable[Passage]) -> Iterator[_NumberedAnswer]:
+        """Yield the answers as `PromptedWriter.answers` does, but in order.
 
         The seconds of an answer are divided by the number of nodes, since all of them work at once.
         """
@@ -52,18 +60,23 @@ class NodesWriter:
         self.nodes.close()
 
 
-def open_writing(given: _Given) -> Callable[[Passage], _Numbered]:
+def _open_on_node(given: _ModelAndSettings) -> Callable[[Passage], _NumberedAnswer]:
     """Load the model on a node, and return the function that answers a passage.
 
     The file is deleted as soon as the model is loaded.
     """
-    files, chosen, seed = given
+    settings = given.settings
     # Windows removes no file that the loaded model has mapped.
     with TemporaryDirectory(prefix="bmembed-", ignore_cleanup_errors=True) as folder:
-        write_tree(files, Path(folder))
-        file = Path(folder) / next(iter(files))
-        model = FileChatModel(file, chosen.context_tokens, NullReporter(), lambda: None)
-    backend = Prompted(
-        model, chosen.prompt, chosen.per_chunk, chosen.answer_tokens, seed, kinds=chosen.kinds
+        write_tree(given.files, Path(folder))
+        file = Path(folder) / next(iter(given.files))
+        model = FileChatModel(file, settings.context_tokens, NullReporter(), lambda: None)
+    backend = PromptedWriter(
+        model,
+        settings.prompt,
+        settings.per_chunk,
+        settings.answer_tokens,
+        given.seed,
+        kinds=settings.kinds,
     )
     return lambda passage: next(iter(backend.answers([passage])))

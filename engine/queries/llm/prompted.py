@@ -14,18 +14,18 @@ from dataclasses import replace
 from engine.core.errors import CancelledError, SettingsError
 from engine.core.records import QueryKind
 from engine.llm.chat import ChatModel
-from engine.llm.prompts import load_prompt, place_of
+from engine.llm.prompts import SECTION_SHOWN, TITLE_SHOWN, load_prompt, place_of
 from engine.llm.requests import Reply, Request
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
 
 POLL_SECONDS = 0.1
 LISTED = 64  # Tokens of the list of facts in addition to their words.
-LONGEST_WANTED = max(WANTED.values(), key=len)
+LONGEST_WANTED = max(WANTED.values(), key=len)  # The longest description of a kind of query.
 KINDS: tuple[QueryKind, ...] = ("question",)
 
 
-class Prompted:
+class PromptedWriter:
     """The backends `gguf` and `endpoint`: a model that is asked in one or two steps.
 
     `check` is called many times a second. It may raise to stop, or block while a run is paused:
@@ -51,17 +51,26 @@ class Prompted:
         self.name = model.name
         self.model = model.model
         two_steps = prompt == "two-step"
-        room = space(model, _list_first_prompts(two_steps, kinds), per_chunk, answer_tokens)
+        room = passage_room(model, _list_first_prompts(two_steps, kinds), per_chunk, answer_tokens)
         second_room = 0
         if two_steps:
-            second_room = space_after_facts(model, per_chunk, answer_tokens)
+            second_room = _room_after_facts(model, per_chunk, answer_tokens)
         context = model.context
 
-        def lost() -> int:
+        def count_lost_tokens() -> int:
+            # A server's context may turn out to be smaller than it was taken to be.
             return context - model.context
 
         self._asker = Asker(
-            two_steps, kinds, per_chunk, answer_tokens, room, second_room, seed, model.count, lost
+            two_steps=two_steps,
+            kinds=kinds,
+            per_chunk=per_chunk,
+            answer_tokens=answer_tokens,
+            room=room,
+            second_room=second_room,
+            seed=seed,
+            count_tokens=model.count,
+            lost_tokens=count_lost_tokens,
         )
 
     def close(self) -> None:
@@ -76,8 +85,8 @@ class Prompted:
         `ChatModel.complete` raises.
         """
         waiting = iter(passages)
-        numbers: dict[Future[Answer], int] = {}
-        seconds: dict[Future[Answer], float] = {}
+        numbers: dict[Future[Answer], int] = {}  # of the passages that are being answered
+        seconds: dict[Future[Answer], float] = {}  # their shares of the time so far
         self._stopped.clear()
         with ThreadPoolExecutor(self._chat.concurrency) as threads:
             try:
@@ -116,6 +125,7 @@ class Prompted:
             raise CancelledError("Cancelled.")
 
     def _check_and_pause(self) -> None:
+        """Call `check`; the threads send nothing while it blocks."""
         self._running.clear()
         try:
             self._check()
@@ -132,45 +142,45 @@ def _list_first_prompts(two_steps: bool, kinds: Sequence[QueryKind]) -> tuple[st
     return ("one-step",)
 
 
-def space(
-    model: ChatModel, prompts: Sequence[str], most: int, limit: int, question: str = ""
+def passage_room(
+    model: ChatModel, prompts: Sequence[str], count: int, answer_tokens: int, question: str = ""
 ) -> int:
-    """Return the tokens that the largest of the prompts leaves for a passage.
+    """Return the tokens that the largest of the prompts, by name, leaves for a passage.
 
-    The prompt also holds the `question`, and the answer takes `limit` tokens. Raises SettingsError
-    if too few are left.
+    `count`: how many entries a prompt asks for. A prompt may also contain a `question`. Raises
+    SettingsError if too few tokens are left.
     """
-    longest = max(_count_tokens(model, name, most, question) for name in prompts)
-    taken = longest + limit
+    longest = max(_count_prompt_tokens(model, name, count, question) for name in prompts)
+    taken = longest + answer_tokens
     _check_context(model, taken + MIN_ROOM)
     return model.context - taken
 
 
-def space_after_facts(model: ChatModel, most: int, limit: int) -> int:
+def _room_after_facts(model: ChatModel, count: int, answer_tokens: int) -> int:
     """Return the tokens that the second of two steps leaves for a passage.
 
-    Its prompt also holds the facts of the first step. No tokens may be left, since the facts quote
-    the passage; raises SettingsError if even the facts do not fit.
+    Its prompt also holds `count` facts, the answer of the first step. No tokens may be left, since
+    the facts quote the passage; raises SettingsError if even the facts do not fit.
     """
-    prompt = _count_tokens(model, "questions", most)
-    wanted = most * model.count(LONGEST_WANTED)
-    taken = prompt + 2 * limit + wanted
+    prompt = _count_prompt_tokens(model, "questions", count)
+    wanted = count * model.count(LONGEST_WANTED)
+    taken = prompt + 2 * answer_tokens + wanted
     _check_context(model, taken)
     return model.context - taken
 
 
-def _count_tokens(model: ChatModel, prompt: str, most: int, question: str = "") -> int:
+def _count_prompt_tokens(model: ChatModel, prompt: str, count: int, question: str = "") -> int:
     """Return the tokens of a prompt without a passage, with the longest title and section."""
-    empty = {
-        **place_of("x" * 200, ("x" * 300,)),
+    values = {
+        **place_of("x" * TITLE_SHOWN, ("x" * SECTION_SHOWN,)),
         "passage": "",
         "events": "",
-        "count": most,
+        "count": count,
         "wanted": LONGEST_WANTED,
         "passages": "",
         "question": question,
     }
-    message = load_prompt(prompt).fill(empty)
+    message = load_prompt(prompt).fill(values)
     return model.count(message.system) + model.count(message.user) + LISTED
 
 

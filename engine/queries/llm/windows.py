@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engine.queries.rules.sentences import split_sentences
 
 
-def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
+def split_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]:
     """Return pieces of `text` of at most `room` tokens each, cut between sentences if possible.
 
     `count` returns the tokens of a text. Every piece is a contiguous part of `text`.
@@ -26,8 +26,8 @@ def windows(text: str, room: int, count: Callable[[str], int]) -> list[str]:
         return count(cut_piece(first, last)) <= room
 
     while first < len(sentences):
-        last = _find_last(fits, first, len(sentences))
-        pieces += _halve(cut_piece(first, last), room, count)
+        last = _find_last_fitting(fits, first, len(sentences))
+        pieces += _halve_to_fit(cut_piece(first, last), room, count)
         first = last + 1
     return pieces
 
@@ -51,12 +51,13 @@ def _find_middle(text: str) -> int:
     return space if space > middle // 2 else middle
 
 
-def _find_last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
+def _find_last_fitting(fits: Callable[[int, int], bool], first: int, end: int) -> int:
     """Return the last index from `first` to `end` - 1 up to which the sentences fit together.
 
     It is `first` if not even that sentence fits. Few are tried, since counting may take a request
     to a server.
     """
+    # Steps that double as long as the sentences fit, then halve.
     last = first
     step = 1
     while last + step < end and fits(first, last + step):
@@ -69,10 +70,10 @@ def _find_last(fits: Callable[[int, int], bool], first: int, end: int) -> int:
     return last
 
 
-def _halve(text: str, room: int, count: Callable[[str], int]) -> list[str]:
+def _halve_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]:
     """Halve a piece without sentence boundaries, such as a long table row, until it fits."""
     if count(text) <= room or len(text) < 2:
         return [text] if text.strip() else []
     cut = _find_middle(text)
-    first = _halve(text[:cut], room, count)
-    return first + _halve(text[cut:], room, count)
+    first = _halve_to_fit(text[:cut], room, count)
+    return first + _halve_to_fit(text[cut:], room, count)

@@ -12,14 +12,18 @@ from engine.queries.rules.salience import Sentence
 from engine.queries.rules.tokens import tokenize
 from engine.queries.rules.vocabulary import Language, english_words
 
+# Enumerators before a sentence: "• ", "2.1) ", "(a) ", "iv. "
 _BULLET = re.compile(
     r"^\s*(?:[-*•▪◦‣|#>]+\s*|\(?(?:\d{1,3}(?:\.\d{1,3})*|[a-zA-Z]|[ivxIVX]{1,4})[.)]+\s+)+"
 )
+# " (see below)", " [12]"
 _BRACKETS = re.compile(r"\s*(?:\([^()]{0,300}\)|\[[^\[\]]{0,300}\])")
+# An insertion: " – which is rare – "
 _DASHED = re.compile(r"\s+[—–-]\s+[^—–]{3,120}?\s+[—–-]\s+")
+# Quotation marks and Markdown's marks, but no apostrophe: *don't* and *the pumps' noise* keep it.
 _MARKS = re.compile(r"[\"“”«»„]|(?<!\w)['‘’]|(?<![sS])['‘’](?!\w)|[*_`|#]+")
 _SPACE = re.compile(r"\s+")
-_END = " \t\n.!?…,;:-–—。！？"
+_END_MARKS = " \t\n.!?…,;:-–—。！？"
 _MIN_WORDS_LEFT = 5
 _MIN_WORDS_AFTER_VERB = 3
 _CUT_BEFORE = english_words("cut_before")
@@ -50,8 +54,9 @@ def claim_query(sentence: Sentence, language: Language, rng: random.Random) -> s
         if shorter is None:
             return None
         text = shorter
-    text = without_loose_end(_cut(text), language)
+    text = without_loose_end(_cut_at_comma(text), language)
     count = len(text.split())
+    # Chinese, Japanese and Thai have no spaces between words: there, characters are counted.
     is_unspaced = count < 2 and not text.isascii()
     if count >= MIN_WORDS or (is_unspaced and len(text) >= 8):
         return text[:1].upper() + text[1:]
@@ -67,16 +72,17 @@ def shorten(text: str, most: int) -> str | None:
     verb = find_verb(tokens)
     if verb is None:
         return None
-    begin = verb + 1 + _MIN_WORDS_AFTER_VERB
-    places = [at for at in range(begin, len(tokens)) if tokens[at].folded in _CUT_BEFORE]
-    if len(tokens) <= most or not places:
+    first = verb + 1 + _MIN_WORDS_AFTER_VERB
+    cuts = [index for index in range(first, len(tokens)) if tokens[index].folded in _CUT_BEFORE]
+    if len(tokens) <= most or not cuts:
         return text
-    fitting = [place for place in places if place <= most]
-    cut = fitting[-1] if fitting else places[0]
+    fitting = [cut for cut in cuts if cut <= most]
+    cut = fitting[-1] if fitting else cuts[0]
     return text[: tokens[cut - 1].end]
 
 
-def _cut(text: str) -> str:
+def _cut_at_comma(text: str) -> str:
+    """Return a text of at most `MAX_WORDS` words, cut at the last comma if there is one."""
     words = text.split()
     if len(words) <= MAX_WORDS:
         return text
@@ -85,12 +91,13 @@ def _cut(text: str) -> str:
 
 
 def _join_words(words: Sequence[str]) -> str:
-    """Return a pattern of any of some words, with any white space within them."""
+    """Return a pattern of any of these words or phrases, with any white space within them."""
     return "|".join(map(re.escape, words)).replace(r"\ ", r"\s+")
 
 
 @cache
 def _compile_leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile a pattern of connectives at the beginning: "However, ", "And ", "Und "."""
     joined = _join_words(connectives)
     return re.compile(
         rf"^(?:(?:{joined})\s*,\s*|(?:and|but|so|yet|or|und|aber|oder|mais|et|or|pero|y)\s+)+",
@@ -100,6 +107,7 @@ def _compile_leading(connectives: tuple[str, ...]) -> re.Pattern[str]:
 
 @cache
 def _compile_tail(relatives: tuple[str, ...]) -> re.Pattern[str]:
+    """Compile a pattern of a tail up to the end: ", which …", "; …", ": …", " – …"."""
     joined = _join_words(relatives)
     return re.compile(rf"\s*(?:,\s+(?:{joined})\b|;\s|:\s|\s[—–]\s).*$", re.IGNORECASE | re.DOTALL)
 
@@ -112,14 +120,14 @@ def clean(sentence: str, language: Language) -> str:
     text = _SPACE.sub(" ", _MARKS.sub("", text)).strip()
     if language.connectives:
         text = _compile_leading(language.connectives).sub("", text)
-    return re.sub(r"\s+([,.;:!?])", r"\1", text).strip(_END + "([")
+    return re.sub(r"\s+([,.;:!?])", r"\1", text).strip(_END_MARKS + "([")
 
 
 def without_tail(text: str, language: Language) -> str:
     """Return a text up to its first subordinate tail, if at least five words remain."""
     if not language.relatives:
         return text
-    shorter = _compile_tail(language.relatives).sub("", text).strip(_END)
+    shorter = _compile_tail(language.relatives).sub("", text).strip(_END_MARKS)
     return shorter if len(shorter.split()) >= _MIN_WORDS_LEFT else text
 
 
@@ -133,11 +141,11 @@ def without_lead(text: str) -> str:
 
 
 def without_loose_end(text: str, language: Language) -> str:
-    """Return a text without the function words and marks that a cut leaves at its end."""
-    words = text.strip(_END).split()
+    """Return a text without the function words and punctuation that a cut leaves at its end."""
+    words = text.strip(_END_MARKS).split()
     while len(words) > 1:
         last = words[-1].casefold().strip(",")
         if last not in language.function_words:
             break
         words.pop()
-    return " ".join(words).strip(_END)
+    return " ".join(words).strip(_END_MARKS)

@@ -52,7 +52,7 @@ def generate(
     """
     if statistics is None:
         statistics = TermStatistics.from_chunks(chunks, check=check)
-    writer = Writer(statistics, language_of(language), kinds, per_chunk, seed)
+    writer = ExtractiveWriter(statistics, language_of(language), kinds, per_chunk, seed)
     queries: list[tuple[int, Query]] = []
     seen: set[str] = set()
     for position in rounds(chunks, seed):
@@ -81,10 +81,10 @@ def rounds(chunks: Sequence[Chunk], seed: int) -> Iterator[int]:
             known.add(chunk.content_hash)
             by_document[chunk.document_id].append((seeded_key(seed, chunk), position))
     queue: list[tuple[int, str, int]] = []
-    for members in by_document.values():
-        for turn, (key, position) in enumerate(sorted(members)):
-            queue.append((turn, key, position))
-    for _, _, position in sorted(queue):
+    for keyed_positions in by_document.values():
+        for round_number, (key, position) in enumerate(sorted(keyed_positions)):
+            queue.append((round_number, key, position))
+    for _round_number, _key, position in sorted(queue):
         yield position
 
 
@@ -93,18 +93,18 @@ def seeded_key(seed: int, chunk: Chunk) -> str:
     return hashlib.blake2b(f"{seed}:{chunk.content_hash}".encode(), digest_size=16).hexdigest()
 
 
-class Writer:
+class ExtractiveWriter:
     """Writes the queries of single chunks, at most `per_chunk` each."""
 
     def __init__(
         self,
-        table: TermStatistics,
+        statistics: TermStatistics,
         language: Language,
         kinds: Sequence[QueryKind],
         per_chunk: int,
         seed: int,
     ) -> None:
-        self.table = table
+        self.statistics = statistics
         self.language = language
         self.per_chunk = per_chunk
         self.seed = seed
@@ -117,18 +117,18 @@ class Writer:
     def write(self, chunk: Chunk, title: str) -> list[Query]:
         """Return the queries of a chunk.
 
-        Each kind in turn, in random order, takes the best of the least used sentences from which it
-        can be made.
+        Each kind in turn (`_order_kinds`) takes the best of the least used sentences from which it
+        can be made. `title`: that of the document.
         """
         if chunk.document_id not in self._topics:
-            self._topics[chunk.document_id] = topic_of(title, self.table, self.language)
+            self._topics[chunk.document_id] = topic_of(title, self.statistics, self.language)
         topic = self._topics[chunk.document_id]
-        sentences = salient_sentences(chunk.text, self.table, self.language)
+        sentences = salient_sentences(chunk.text, self.statistics, self.language)
         if not sentences or not self.kinds:
             return []
         rng = random.Random(seeded_key(self.seed, chunk))
         queries: list[Query] = []
-        uses: dict[int, int] = defaultdict(int)
+        uses: dict[int, int] = defaultdict(int)  # start of a sentence → number of its queries
         for kind in self._order_kinds(rng):
             if len(queries) >= self.per_chunk:
                 break
@@ -149,10 +149,12 @@ class Writer:
         """
 
         def draw(kind: QueryKind) -> float:
+            # Lower numbers come first, and squares are lower.
             exponent = 2.0 if kind == "question" else 1.0
             return float(rng.random() ** exponent)
 
         turns: list[QueryKind] = []
+        # More turns than queries, since not every kind can be made from each chunk.
         while len(turns) < 2 * self.per_chunk + len(self.kinds):
             for kind in sorted(self.kinds, key=draw):
                 if kind != "title" or "title" not in turns:
@@ -169,7 +171,7 @@ class Writer:
         sentences: Sequence[Sentence],
         rng: random.Random,
     ) -> tuple[str, Sentence] | None:
-        """Return a query of a kind, and the sentence from which it was made."""
+        """Return the text of a query of a kind, and the sentence from which it was made."""
         if kind == "title":
             return title_query(topic, chunk.headings, sentences, rng)
         for sentence in sentences:
@@ -181,6 +183,7 @@ class Writer:
     def _write_text(
         self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random
     ) -> str | None:
+        """Return a query about a sentence in its own words; None if there is none to be made."""
         text: str | None
         if kind == "keyword":
             text = keyword_query(sentence, topic, rng)
@@ -195,30 +198,35 @@ class Writer:
     def _fill_template(self, sentence: Sentence, rng: random.Random) -> str | None:
         """Fill a template with two distinctive phrases of a sentence; None if it has fewer."""
         if self.language.code == "en":
-            phrases = self._name_phrases(sentence, rng)
+            phrases = self._list_english_phrases(sentence, rng)
         else:
-            phrases = [phrase.text for phrase in sentence.best(3) if phrase.sort != "number"]
+            phrases = [
+                phrase.text
+                for phrase in sentence.heaviest_phrases(3)
+                if phrase.category != "number"
+            ]
         if len(phrases) < 2:
             return None
         first, second = sorted(rng.sample(range(len(phrases)), 2))
         return rng.choice(self.language.questions).format(phrases[first], phrases[second])
 
-    def _name_phrases(self, sentence: Sentence, rng: random.Random) -> list[str]:
-        """Return up to three phrases of an English sentence, which make sense outside of it.
+    def _list_english_phrases(self, sentence: Sentence, rng: random.Random) -> list[str]:
+        """Return up to three phrases of an English sentence that make sense outside of it.
 
         Each has its article, and half of the longer ones are shortened to their heads.
         """
-        names: list[str] = []
+        texts: list[str] = []
         for phrase in nameable_phrases(sentence.phrases):
             text = " ".join(phrase.text.split())
             first = sentence.tokens[phrase.first]
             before = sentence.tokens[phrase.first - 1].folded if phrase.first else ""
             if before in ARTICLES:
                 text = f"{before} {text}"
-            elif text[1:].islower() and first.folded in self.table.lower_case:
+            elif text[1:].islower() and first.folded in self.statistics.lower_case:
+                # Only the beginning of the sentence has given the word its capital.
                 text = text[0].lower() + text[1:]
-            names.append(generalise(text, self.table, self.language, rng, share=0.5))
-        return names
+            texts.append(generalise(text, self.statistics, self.language, rng, share=0.5))
+        return texts
 
     def _loosen(self, text: str, kind: QueryKind, rng: random.Random) -> str:
         """Make a text less specific and replace everyday words.
@@ -228,7 +236,7 @@ class Writer:
         if self.language.code != "en":
             return text
         if kind == "keyword":
-            text = generalise(text, self.table, self.language, rng, share=0.25)
+            text = generalise(text, self.statistics, self.language, rng, share=0.25)
         elif kind == "claim":
-            text = generalise(text, self.table, self.language, rng, share=0.5, begin=3)
-        return paraphrase(text, self.table, rng, begin=4 if kind == "question" else 1)
+            text = generalise(text, self.statistics, self.language, rng, share=0.5, first_token=3)
+        return paraphrase(text, self.statistics, rng, first_token=4 if kind == "question" else 1)

@@ -13,9 +13,11 @@ from engine.queries.rules.statistics import TermStatistics
 from engine.queries.rules.tokens import fold, tokenize
 from engine.queries.rules.vocabulary import Language
 
+# The extension of a file name: ".pdf", ".docx"
 _EXTENSION = re.compile(
     r"\.(?:pdf|docx?|txt|html?|md|rtf|odt|pptx?|xlsx?|eml|msg|epub|csv|xml|json)$", re.IGNORECASE
 )
+# What stands for a space in a file name or URL: "%20", "_", "+"
 _ESCAPED = re.compile(r"%[0-9A-Fa-f]{2}|[_+]+")
 
 
@@ -29,17 +31,17 @@ class Topic:
     @property
     def name(self) -> str:
         """The heaviest name or code of the title, or else its heaviest phrase; may be empty."""
-        first = ""
+        heaviest = ""
         for phrase in self.phrases:
-            if phrase.sort == "number" or _is_opaque(phrase.text):
+            if phrase.category == "number" or _is_mostly_digits(phrase.text):
                 continue
-            if phrase.sort in ("name", "code"):
+            if phrase.category in ("name", "code"):
                 return phrase.text
-            first = first or phrase.text
-        return first
+            heaviest = heaviest or phrase.text
+        return heaviest
 
 
-def _is_opaque(text: str) -> bool:
+def _is_mostly_digits(text: str) -> bool:
     """Return whether more than a third of a name is digits, as in a file's number."""
     return 3 * sum(map(str.isdigit, text)) > len(text)
 
@@ -52,10 +54,10 @@ def topic_of(title: str, statistics: TermStatistics, language: Language) -> Topi
 
 
 def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
-    """Return two to four phrases of a sentence in order of the text, two to seven words.
+    """Return up to four phrases of a sentence in order of the text, of at most seven words in all.
 
-    Half of the time, the best phrase is left out, so that an encoder must learn what it means. A
-    sentence with a single phrase gets the topic's name, and so does a quarter of the others.
+    Half of the time, the heaviest phrase is left out, so that an encoder must learn what it means.
+    A single phrase gets the topic's name before it, and so does a quarter of the others.
     """
     by_weight = sorted(sentence.phrases, key=lambda phrase: -phrase.weight)
     phrases = _select_distinct(by_weight[:6])
@@ -79,7 +81,7 @@ def nameable_phrases(phrases: Iterable[Phrase]) -> list[Phrase]:
     """
 
     def rank(phrase: Phrase) -> tuple[bool, float]:
-        is_single_word = phrase.sort == "term" and " " not in phrase.text
+        is_single_word = phrase.category == "term" and " " not in phrase.text
         return is_single_word, -phrase.weight
 
     candidates = []
@@ -92,9 +94,10 @@ def nameable_phrases(phrases: Iterable[Phrase]) -> list[Phrase]:
 def title_query(
     topic: Topic, headings: Sequence[str], sentences: Sequence[Sentence], rng: random.Random
 ) -> tuple[str, Sentence] | None:
-    """Return a heading or part of the title, with a distinctive phrase of the chunk.
+    """Return a heading or part of the title with a phrase of the chunk, and the phrase's sentence.
 
-    The phrase is the most distinctive one that the heading or title lacks.
+    The phrase is the most distinctive one that the heading or title lacks, from the best three of
+    `sentences`. None if there is neither title nor phrase.
     """
     short_headings = []
     for heading in headings:
@@ -109,7 +112,7 @@ def title_query(
         return None
     for sentence in sentences[:3]:
         for phrase in sorted(sentence.phrases, key=lambda phrase: -phrase.weight):
-            if phrase.sort != "number" and not _overlap(phrase.text, [title]):
+            if phrase.category != "number" and not _overlap(phrase.text, [title]):
                 form = rng.choice(("{0} {1}", "{1} {0}", "{0}: {1}"))
                 return form.format(title, phrase.text), sentence
     return None
@@ -119,7 +122,7 @@ def _shorten_title(topic: Topic, rng: random.Random) -> str:
     """Return a short title whole, otherwise its one or two heaviest phrases in order."""
     if 0 < len(topic.text.split()) <= 5:
         return topic.text
-    phrases = [phrase for phrase in topic.phrases if phrase.sort != "number"]
+    phrases = [phrase for phrase in topic.phrases if phrase.category != "number"]
     heaviest = phrases[: rng.choice((1, 2, 2))]
     return " ".join(_sort_texts(heaviest))
 
@@ -131,6 +134,7 @@ def _sort_texts(phrases: Iterable[Phrase]) -> list[str]:
 
 
 def _select_distinct(phrases: Sequence[Phrase]) -> list[Phrase]:
+    """Return the phrases that do not overlap with earlier ones."""
     kept: list[Phrase] = []
     for phrase in phrases:
         if not _overlap(phrase.text, [other.text for other in kept]):

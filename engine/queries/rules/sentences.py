@@ -14,15 +14,20 @@ jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun bzw z.b d.h u.a ggf
 dipl ing hr fr mme mlle mm av env p.ex sra srta dra ud uds pág núm art.º a.m p.m u.s u.k u.n min max temp bros univ
 assn subj exh
 """)  # noqa: E501
+# Words with which a new sentence begins, so that "etc." or "U.S." before them ends one.
 _OPENERS = word_set(
     "The A An In It He She They We I But And This That These For At On As If When While His Her"
 )
+# Ends of blocks: an empty line, or a line break before a list item or table row ("- ", "|", "2) ").
 _BLOCK = re.compile(
     r"\n[ \t]*\n+|\n(?=[ \t]*(?:[-*•▪◦‣|#>]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]\s))"
 )
+# Marks that may end a sentence, with closing quotes and brackets: ".", "?!", '."', "。」".
 _STOP = re.compile(r"(?:[.!?…]+|[。！？｡])[\"'”’»)\]]*")
+# An enumerator at the end: "12.", "(b.", "iv."
 _ENUMERATOR = re.compile(r"(?:^|\s)\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\.$")
-_WORD_BEFORE = re.compile(r"([^\s(\[\"'“”‘’«]+)$")
+# The last word, without quotes and brackets before it.
+_LAST_WORD = re.compile(r"([^\s(\[\"'“”‘’«]+)$")
 
 
 class Span(NamedTuple):
@@ -54,13 +59,13 @@ def split_sentences(text: str) -> list[Span]:
 
 
 def _split_blocks(text: str) -> list[Span]:
-    cuts = [0]
-    for match in _BLOCK.finditer(text):
-        cuts.extend((match.start(), match.end()))
-    cuts.append(len(text))
+    """Return the spans that no sentence crosses: paragraphs, list items, rows, headings."""
     blocks: list[Span] = []
-    for start, end in zip(cuts[::2], cuts[1::2], strict=True):
-        blocks.extend(_split_paragraph(text, start, end))
+    start = 0
+    for match in _BLOCK.finditer(text):
+        blocks.extend(_split_paragraph(text, start, match.start()))
+        start = match.end()
+    blocks.extend(_split_paragraph(text, start, len(text)))
     return blocks
 
 
@@ -70,25 +75,26 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
     That is a short line that does not continue in the next one.
     """
     blocks: list[Span] = []
-    begin = start
-    position = text.find("\n", start, end)
-    while position != -1:
-        last_break = text.rfind("\n", start, position)
-        line_start = start if last_break == -1 else last_break + 1
-        line = text[line_start:position]
-        after_end = min(end, position + 80)
-        after = text[position + 1 : after_end].lstrip()
+    block_start = start
+    line_start = start
+    line_end = text.find("\n", start, end)
+    while line_end != -1:
+        line = text[line_start:line_end]
+        line_start = line_end + 1
+        after_end = min(end, line_end + 80)
+        after = text[line_start:after_end].lstrip()
         is_open = line.rstrip().endswith((",", ";", "-"))
         continues = is_open or not after or after[0].islower()
         if len(line) < 60 and not continues:
-            blocks.append(Span(begin, position))
-            begin = position + 1
-        position = text.find("\n", position + 1, end)
-    blocks.append(Span(begin, end))
+            blocks.append(Span(block_start, line_end))
+            block_start = line_start
+        line_end = text.find("\n", line_start, end)
+    blocks.append(Span(block_start, end))
     return blocks
 
 
 def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool:
+    """Return whether a match of `_STOP` ends the sentence from `start` in a block up to `end`."""
     mark = stop.group()
     after_end = min(end, stop.end() + 12)
     after = text[stop.end() : after_end]
@@ -110,7 +116,7 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool
 
 def _is_abbreviation(before: str, mark: str, after: str) -> bool:
     """Return whether a full stop belongs to an abbreviation, an initial or an enumerator."""
-    match = _WORD_BEFORE.search(before)
+    match = _LAST_WORD.search(before)
     if match is None or len(mark) > 1:
         return False
     word = match.group(1)
@@ -119,13 +125,14 @@ def _is_abbreviation(before: str, mark: str, after: str) -> bool:
         return re.split(r"\W", after, maxsplit=1)[0] not in _OPENERS
     if folded in _ABBREVIATIONS or (len(word) == 1 and word.isupper()):
         return True
-    if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):
+    if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):  # letters with full stops: "e.V"
         return not after[0].isupper()
     is_short = len(before.strip()) <= 4
     return is_short and _ENUMERATOR.search(before + ".") is not None
 
 
 def _append(spans: list[Span], text: str, start: int, end: int) -> None:
+    """Add the span of text[start:end] without surrounding white space, unless it is empty."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

@@ -17,6 +17,7 @@ from engine.queries.rules.vocabulary import GIVEN_NAMES
 SAMPLE = 50_000
 """Maximum number of chunks that are read."""
 _SMALL_WORDS = ("of", "for", "and", "the", "in", "on", "to")
+# An abbreviation after its long form: "(NASA)", '("R&D")', "(PoWs)"
 _SHORT_FORM = re.compile(r"\(\s*[\"“”']?([A-Z][A-Za-z&-]{1,6}[A-Z]s?|[A-Z]{2,7}s?)[\"“”']?\s*\)")
 
 
@@ -51,7 +52,7 @@ class TermStatistics:
         sampled: Iterable[Chunk] = distinct.values()
         if len(distinct) > sample:
             sampled = heapq.nsmallest(sample, sampled, key=lambda chunk: chunk.content_hash)
-        counter = _Counter()
+        counter = _StatisticsBuilder()
         for chunk in sampled:
             check()
             counter.add(chunk.text)
@@ -59,13 +60,12 @@ class TermStatistics:
 
     def idf(self, term: str) -> float:
         """Return BM25's ln(1 + (N − n + ½)/(n + ½)) of a folded term in n of N chunks."""
-        holders = self.frequency.get(term, 0)
-        others = self.chunks - holders
-        return math.log(1 + (others + 0.5) / (holders + 0.5))
+        frequency = self.frequency.get(term, 0)  # n
+        return math.log(1 + (self.chunks - frequency + 0.5) / (frequency + 0.5))
 
     @property
     def highest_idf(self) -> float:
-        """The idf of a term in a single chunk."""
+        """The idf of a term in a single chunk; 1.0 without chunks, to divide by."""
         return math.log(1 + max(0.0, self.chunks - 0.5) / 1.5) or 1.0
 
     def is_common(self, term: str) -> bool:
@@ -76,19 +76,23 @@ class TermStatistics:
         return self.chunks >= 50 and self.frequency.get(term, 0) > self.chunks / 10
 
     def is_boilerplate(self, sentence: str) -> bool:
-        """Return whether a sentence recurs in three or more chunks, and one of two thousand."""
+        """Return whether a sentence is in three or more chunks, and at least one of 2,000."""
         return self.repeated.get(fold(sentence), 0) >= max(3, self.chunks / 2000)
 
 
-class _Counter:
-    """Counts words and sentences chunk by chunk."""
+class _StatisticsBuilder:
+    """Counts words and sentences chunk by chunk.
+
+    `capital_counts`, `lower_counts`: how often a folded word has a capital inside a sentence, or
+    none. `long_forms`: abbreviation → its long forms, with their counts.
+    """
 
     def __init__(self) -> None:
         self.chunks = 0
         self.frequency: Counter[str] = Counter()
         self.sentences: Counter[str] = Counter()
-        self.capital: Counter[str] = Counter()
-        self.small: Counter[str] = Counter()
+        self.capital_counts: Counter[str] = Counter()
+        self.lower_counts: Counter[str] = Counter()
         self.people: set[str] = set()
         self.long_forms: dict[str, Counter[str]] = {}
 
@@ -113,11 +117,12 @@ class _Counter:
         if not token.text[0].isalpha():
             return
         if not token.is_capital:
-            self.small[token.folded] += 1
+            self.lower_counts[token.folded] += 1
         elif position > 0:
             before = tokens[position - 1]
+            # After punctuation, such as a quote or colon, a capital means nothing.
             if before.text[-1].isalnum():
-                self.capital[token.folded] += 1
+                self.capital_counts[token.folded] += 1
                 if before.folded in GIVEN_NAMES and before.is_capital:
                     self.people.add(token.folded.removesuffix("'s"))
 
@@ -134,29 +139,33 @@ class _Counter:
 
     def build(self) -> TermStatistics:
         """Return the statistics of all chunks so far."""
-        capitalised = {term for term, count in self.capital.items() if count > self.small[term]}
-        lower_case = {term for term, count in self.small.items() if count >= self.capital[term]}
+        capitalised = set()
+        for term, count in self.capital_counts.items():
+            if count > self.lower_counts[term]:
+                capitalised.add(term)
+        lower_case = set(self.lower_counts) - capitalised
         long_forms = {}
         for short, forms in self.long_forms.items():
             ((most_frequent, _),) = forms.most_common(1)
             long_forms[short] = most_frequent
         return TermStatistics(
-            self.chunks,
-            self.frequency,
-            {sentence: count for sentence, count in self.sentences.items() if count > 1},
-            frozenset(capitalised),
-            long_forms,
-            frozenset(lower_case),
-            frozenset(self.people - set(self.small)),
+            chunks=self.chunks,
+            frequency=self.frequency,
+            repeated={sentence: count for sentence, count in self.sentences.items() if count > 1},
+            capitalised=frozenset(capitalised),
+            long_forms=long_forms,
+            lower_case=frozenset(lower_case),
+            people=frozenset(self.people - set(self.lower_counts)),
         )
 
 
 def _find_first_word(short: str, before: Sequence[Token]) -> Token | None:
-    """Return the first of the words before "(ABC)" whose initials are ABC.
+    """Return the first of the last words before "(ABC)" whose initials are ABC; None without them.
 
     Small words such as *of* are skipped.
     """
     initials = [letter.casefold() for letter in short.rstrip("s") if letter.isupper()]
+    # From the last initial back to the first.
     position = len(before) - 1
     for initial in reversed(initials):
         while position >= 0 and before[position].folded[0] != initial:

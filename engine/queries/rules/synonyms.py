@@ -31,34 +31,35 @@ def paraphrase(
     statistics: TermStatistics,
     rng: random.Random,
     share: float = 0.6,
-    begin: int = 1,
+    first_token: int = 1,
 ) -> str:
     """Replace up to three everyday words by synonyms, each with probability `share`.
 
-    Names, codes, neighbours of capitalised words and tokens before `begin` are left alone. With
-    probability one half, an abbreviation is spelled out as in the corpus, or the reverse.
+    Names, codes, neighbours of capitalised words and tokens before `first_token` are left alone.
+    With probability one half, an abbreviation is spelled out as in the corpus, or the reverse.
     """
     text = _swap_abbreviation(text, statistics, rng)
     tokens = tokenize(text)
-    positions = range(begin, len(tokens))
-    places = [position for position in positions if _may_change(tokens, position)]
-    rng.shuffle(places)
+    later = range(first_token, len(tokens))
+    positions = [position for position in later if _is_replaceable(tokens, position)]
+    rng.shuffle(positions)
     present = {token.folded for token in tokens}
-    changes: dict[int, str] = {}
-    for position in places:
+    changes: dict[int, str] = {}  # position of a token → its synonym
+    for position in positions:
         synonym = _find_synonym(tokens, position, rng)
         if synonym is None or len(changes) >= _MAX_CHANGES:
             continue
         if rng.random() < share and synonym.split()[0] not in present:
             changes[position] = synonym
+    # From the end, so that the offsets of the tokens before stay valid.
     for position in sorted(changes, reverse=True):
         token = tokens[position]
         text = text[: token.start] + changes[position] + text[token.end :]
-    return agree(text)
+    return correct_articles(text)
 
 
-def agree(text: str) -> str:
-    """Correct *a* and *an* before the next word."""
+def correct_articles(text: str) -> str:
+    """Correct *a* and *an* by the next word's first letter; *u* and *h* may have either."""
     text = re.sub(r"(^A|\ba) (?=[aeio]\w)", r"\1n ", text)
     return re.sub(r"(^A|\ba)n (?=[bcdfgjklmnpqrstvwyz]\w)", r"\1 ", text)
 
@@ -92,7 +93,7 @@ def _make_plural(word: str) -> str:
     return f"{word}s"
 
 
-def _may_change(tokens: Sequence[Token], position: int) -> bool:
+def _is_replaceable(tokens: Sequence[Token], position: int) -> bool:
     """Return whether a token is an everyday word without a capitalised neighbour."""
     token = tokens[position]
     if not token.text.isalpha() or token.is_capital or len(token.text) < 3:

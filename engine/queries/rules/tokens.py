@@ -6,9 +6,14 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-_PART = r"[-'’&/_]|(?<=\d)[.,:](?=\d)|(?<=\b[^\W\d_])\.(?=[^\W\d_]\b)"
-_TOKEN = re.compile(rf"[$€£¥]?\w+(?:(?:{_PART})\w+)*(?:%|(?<=\.[^\W\d_])\.)?|\.\.\.|[^\w\s]")
+# What joins parts of a token: "X-200", "R&D", "it's", "and/or"; "1,234.5", "12:30"; "e.g", "U.S".
+_JOINT = r"[-'’&/_]|(?<=\d)[.,:](?=\d)|(?<=\b[^\W\d_])\.(?=[^\W\d_]\b)"
+# A word with an optional currency, per cent sign or final stop ("$3.5", "12%", "U.S."), three dots,
+# or a single mark.
+_TOKEN = re.compile(rf"[$€£¥]?\w+(?:(?:{_JOINT})\w+)*(?:%|(?<=\.[^\W\d_])\.)?|\.\.\.|[^\w\s]")
+# Scripts without spaces between words: kana, Chinese characters, Thai.
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f]")
+# A run of one script: katakana, Chinese characters, hiragana, Thai, or any others.
 _UNSPACED_PIECE = re.compile(
     r"[\u30a0-\u30ff]+|[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+|[\u3040-\u309f]+|[\u0e00-\u0e7f]+"
     r"|[^\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f]+"

@@ -58,18 +58,19 @@ class Language:
     questions: tuple[str, ...] = ()
 
 
-NAMES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
+# Languages with lists in assets/words/CODE.toml, by the names of their stemmers.
+CODES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
 
 
 def language_of(code: str) -> Language:
     """Return the word classes of an ISO 639-1 code, with or without a region."""
     short = code.casefold().replace("_", "-").split("-")[0]
-    return _read(NAMES.get(short, short))
+    return _read(CODES.get(short, short))
 
 
 @cache
 def _read(code: str) -> Language:
-    if code not in NAMES.values():
+    if code not in CODES.values():
         return Language(code)
     lists = word_lists(code)
     return Language(

@@ -21,7 +21,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import LeftOut, Member
 from engine.corpus.formats.containers import CompoundFile
 from engine.corpus.formats.mail import MailboxReader
-from engine.corpus.formats.mail.outlook import unpack_rtf
+from engine.corpus.formats.mail.mapi import unpack_rtf
 from engine.corpus.formats.opening import read_everything
 
 HEADER = "Subject: Piers\nFrom: ada@quay.example\nDate: Tue, 04 Mar 2031 05:06:07 +0000\n"

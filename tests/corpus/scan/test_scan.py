@@ -52,6 +52,7 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
     )
     found = scan([tmp_path])
     assert [(file.path, file.format) for file in found.files] == [
+        ("README", "txt"),
         ("a.TXT", "txt"),
         ("b.md", "md"),
         ("sub/d.rst", "txt"),
@@ -59,11 +60,10 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
         ("sub/y.PDF", "pdf"),
     ]
     assert kinds(found) == {
-        "README": "unsupported",
         "picture.PNG": "needs OCR",
         "x.pages": "unsupported",
     }
-    file = found.files[3]
+    file = found.files[4]
     status = (tmp_path / "sub/deep/c.html").stat()
     assert (file.source, file.absolute) == (str(tmp_path), tmp_path / "sub/deep/c.html")
     assert (file.size, file.mtime_ns) == (status.st_size, status.st_mtime_ns)
@@ -404,7 +404,7 @@ def test_files_whose_names_have_no_format_are_known_by_their_content(tmp_path: P
     assert kinds(found).keys() == {"rows.bak", "core", "empty"}
 
 
-def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> None:
+def test_mails_and_texts_without_an_ending_are_known_by_what_they_hold(tmp_path: Path) -> None:
     (tmp_path / "mail_1").write_bytes(
         b"Received: from a\r\n by b\r\nFrom: Ada <a@b.example>\r\nSubject: x\r\n\r\nHello."
     )
@@ -413,12 +413,23 @@ def test_mails_without_an_ending_are_known_by_their_header(tmp_path: Path) -> No
     )
     (tmp_path / "notes").write_bytes(b"Subject: this is a note\nand no mail at all")
     (tmp_path / "Makefile").write_bytes(b"all: a b\n\techo\n")
+    (tmp_path / "Contract 2.1").write_bytes(b"The parties agree.")
+    (tmp_path / "latin").write_bytes("Der Vertrag \xfcber die K\xfchlung".encode("latin-1"))
+    (tmp_path / "wide").write_bytes("The parties agree.".encode("utf-16"))
+    (tmp_path / "data").write_bytes(b"text\0and\0zeros")
+    (tmp_path / "random").write_bytes(bytes(range(1, 256)) * 9)
+    (tmp_path / "blank").write_bytes(b" \n\t\n")
     found = scan([tmp_path])
     assert [(file.path, file.format) for file in found.files] == [
+        ("Contract 2.1", "txt"),
+        ("Makefile", "txt"),
         ("box", "mbox"),
+        ("latin", "txt"),
         ("mail_1", "eml"),
+        ("notes", "txt"),
+        ("wide", "txt"),
     ]
-    assert kinds(found).keys() == {"notes", "Makefile"}
+    assert kinds(found).keys() == {"data", "random", "blank"}
 
 
 @pytest.mark.parametrize(

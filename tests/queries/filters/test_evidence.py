@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from engine.queries.filters.evidence import usable, verbatim
-from engine.queries.llm.windows import halves, windows
+from engine.queries.filters.evidence import clean_question, find_verbatim
+from engine.queries.llm.windows import halves, split_to_fit
 
 TEXT = "The pump\nstands  in hall 4. It was bought in 1998."
 
 
 def test_evidence_is_found_whatever_its_white_space_and_given_back_as_the_text_has_it() -> None:
-    assert verbatim("The pump stands in hall 4.", TEXT) == "The pump\nstands  in hall 4."
-    assert verbatim("It was\tbought in 1998.", TEXT) == "It was bought in 1998."
+    assert find_verbatim("The pump stands in hall 4.", TEXT) == "The pump\nstands  in hall 4."
+    assert find_verbatim("It was\tbought in 1998.", TEXT) == "It was bought in 1998."
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_evidence_is_found_whatever_its_white_space_and_given_back_as_the_text_h
 def test_what_does_not_stand_there_word_for_word_or_is_too_short_is_no_evidence(
     evidence: str,
 ) -> None:
-    assert verbatim(evidence, TEXT) is None
+    assert find_verbatim(evidence, TEXT) is None
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_what_does_not_stand_there_word_for_word_or_is_too_short_is_no_evidence(
     ],
 )
 def test_only_usable_questions_are_kept(question: str, kept: str | None) -> None:
-    assert usable(question, "It was bought in 1998.") == kept
+    assert clean_question(question, "It was bought in 1998.") == kept
 
 
 def words(text: str) -> int:
@@ -56,14 +56,14 @@ def words(text: str) -> int:
 
 
 def test_a_text_that_fits_is_one_window() -> None:
-    assert windows("one two three four five six seven eight", 8, words) == [
+    assert split_to_fit("one two three four five six seven eight", 8, words) == [
         "one two three four five six seven eight"
     ]
 
 
 def test_a_long_text_is_cut_between_sentences() -> None:
     text = "Alpha beta gamma delta. Epsilon zeta eta theta. Iota kappa lambda mu."
-    assert windows(text, 8, words) == [
+    assert split_to_fit(text, 8, words) == [
         "Alpha beta gamma delta. Epsilon zeta eta theta.",
         "Iota kappa lambda mu.",
     ]
@@ -71,13 +71,13 @@ def test_a_long_text_is_cut_between_sentences() -> None:
 
 def test_a_sentence_that_is_too_long_is_halved_until_it_fits() -> None:
     text = " ".join(f"w{n}" for n in range(30)) + "."
-    pieces = windows(text, 8, words)
+    pieces = split_to_fit(text, 8, words)
     assert max(map(words, pieces)) <= 8
     assert "".join(pieces).split() == text.split()
 
 
 def test_text_without_any_space_is_cut_too() -> None:
-    pieces = windows("界" * 100, 8, len)
+    pieces = split_to_fit("界" * 100, 8, len)
     assert max(map(len, pieces)) <= 8
     assert "".join(pieces) == "界" * 100
 
@@ -101,5 +101,5 @@ def test_few_windows_are_counted() -> None:
         counted += 1
         return words(part)
 
-    assert [words(piece) for piece in windows(text, 40, count)] == [40] * 10
+    assert [words(piece) for piece in split_to_fit(text, 40, count)] == [40] * 10
     assert counted <= 10 * 9

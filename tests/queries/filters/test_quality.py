@@ -61,7 +61,7 @@ def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "questio
 
 def reason(found: list[Check], name: str, query: Query) -> str:
     check = next(check for check in found if check.name == name)
-    detail = check.detail(query)
+    detail = check.find_fault(query)
     if detail:
         return words_of(Rejected(query, check.reason, detail).stored)
     return ""
@@ -219,11 +219,11 @@ def test_nearly_the_same_words_about_one_chunk_are_one_query() -> None:
     (check,) = (
         check for check in known([ENGLISH, ENGLISH], [1, 1]) if check.name == "near duplicates"
     )
-    assert check.detail(ask("What is the price of the pump?")) == ""
-    assert check.detail(ask("What is the pumps' price?")) == "What is the price of the pump?"
-    assert check.detail(ask("Who paid the price of the pump?")) == ""
-    assert check.detail(ask("What is the price of the pump?", chunk=2)) == ""
-    assert check.detail(ask("pump price", kind="keyword")) == ""
+    assert check.find_fault(ask("What is the price of the pump?")) == ""
+    assert check.find_fault(ask("What is the pumps' price?")) == "What is the price of the pump?"
+    assert check.find_fault(ask("Who paid the price of the pump?")) == ""
+    assert check.find_fault(ask("What is the price of the pump?", chunk=2)) == ""
+    assert check.find_fault(ask("pump price", kind="keyword")) == ""
 
 
 def poor(request: Request, number: int) -> str:
@@ -393,6 +393,6 @@ def test_a_stop_is_heard_between_two_queries(
 
 def test_nearly_the_same_words_with_another_year_are_another_query() -> None:
     (check,) = (check for check in known([ENGLISH], [1]) if check.name == "near duplicates")
-    assert check.detail(ask("What was the yearly price of the northern pump in 2019?")) == ""
-    assert check.detail(ask("What was the yearly price of the northern pump in 2020?")) == ""
-    assert check.detail(ask("What was the yearly price of the northern pumps in 2019?"))
+    assert check.find_fault(ask("What was the yearly price of the northern pump in 2019?")) == ""
+    assert check.find_fault(ask("What was the yearly price of the northern pump in 2020?")) == ""
+    assert check.find_fault(ask("What was the yearly price of the northern pumps in 2019?"))

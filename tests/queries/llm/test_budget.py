@@ -23,7 +23,7 @@ from engine.core.events import Choice, Progress
 from engine.core.records import Chunk
 from engine.lexical.analysis import Analyzer
 from engine.project.folder import ProjectFolder
-from engine.queries.llm.cost import Budget, Course, Pace
+from engine.queries.llm.cost import Budget, Pace, RunProgress
 from engine.queries.llm.coverage import covering_order, word_vectors
 from engine.queries.llm.ledger import answer_files
 from engine.queries.sample import sample
@@ -101,14 +101,14 @@ def test_word_vectors_by_hand() -> None:
 
 def test_a_budget_and_what_it_reaches_by_hand() -> None:
     pace = Pace(chunks=3, seconds=6.0, queries=4)
-    assert (pace.each, numbers(pace.summary())) == (2.0, [2.0, 1.3, 3])
+    assert (pace.seconds_per_chunk, numbers(pace.summary())) == (2.0, [2.0, 1.3, 3])
     assert pace.chunks_within(Budget(8, 0), 100) == 6
     assert pace.chunks_within(Budget(8, 5.0), 100) == 3
     assert pace.chunks_within(Budget(1000, 0), 100) == 100
     assert Pace(3, 6.0, 0).chunks_within(Budget(8, 0), 100) == 100
-    assert not Budget(8, 0).spent(7, 1e9)
-    assert Budget(8, 5).spent(0, 5.0)
-    assert Budget(8, 5).spent(8, 0)
+    assert not Budget(8, 0).is_spent(7, 1e9)
+    assert Budget(8, 5).is_spent(0, 5.0)
+    assert Budget(8, 5).is_spent(8, 0)
 
 
 def generated(
@@ -201,20 +201,22 @@ def test_what_a_run_before_has_spent_and_given_counts_by_hand() -> None:
     """Of 5 s, 3 are spent on two chunks that took longer than those of this run, 0.5 s each:
     four more, of 100.
     """
-    course = Course(Budget(1000, 5.0))
+    progress = RunProgress(Budget(1000, 5.0))
     for seconds in (1.0, 0.5):
-        course.take(Pace(1, seconds, 2), own=False)
-    course.take(Pace(1, 0.5, 2), own=True)
-    assert course.pace == course.done, "the first one of this run says nothing of those that follow"
+        progress.add(Pace(1, seconds, 2), own=False)
+    progress.add(Pace(1, 0.5, 2), own=True)
+    assert progress.pace == progress.done, (
+        "the first one of this run says nothing of those that follow"
+    )
     for _ in range(2):
-        course.take(Pace(1, 0.5, 2), own=True)
-    assert (course.answered, course.pace) == (3, Pace(2, 1.0, 4))
-    course.take(Pace(1, 0.0, 2), own=False)
-    assert course.reach(100) == 6 + 4
-    assert course.reach(7) == 7
-    fewer = Course(Budget(5, 0))
-    fewer.take(Pace(1, 1.0, 2), own=True)
-    assert fewer.reach(100) == 3, "two queries a chunk, and five are wanted"
+        progress.add(Pace(1, 0.5, 2), own=True)
+    assert (progress.answered, progress.pace) == (3, Pace(2, 1.0, 4))
+    progress.add(Pace(1, 0.0, 2), own=False)
+    assert progress.reachable_chunks(100) == 6 + 4
+    assert progress.reachable_chunks(7) == 7
+    fewer = RunProgress(Budget(5, 0))
+    fewer.add(Pace(1, 1.0, 2), own=True)
+    assert fewer.reachable_chunks(100) == 3, "two queries a chunk, and five are wanted"
 
 
 def test_hours_end_the_asking_and_what_was_spent_before_counts(asked_project: Make) -> None:

@@ -11,7 +11,7 @@ from fixtures.records import build_chunk
 from engine.llm.shapes import NOT_JSON
 from engine.project.folder import ProjectFolder
 from engine.queries.llm.answer import Answer, Dropped, Item
-from engine.queries.llm.ledger import Ledger, answer_files, forget_others, passage_key
+from engine.queries.llm.ledger import Ledger, answer_files, delete_other_answers, passage_key
 from engine.queries.rejection import Reason
 
 ANSWER = Answer(
@@ -116,7 +116,7 @@ def test_answers_about_chunks_that_are_gone_leave_every_ledger(project: ProjectF
         for key in keys:
             ledger.add(key, ANSWER)
         ledger.close()
-    forget_others(project, {"one"})
+    delete_other_answers(project, {"one"})
     assert [path.name for path in answer_files(project)] == ["answers-a.jsonl"]
     assert [
         json.loads(line)["key"] for line in answer_files(project)[0].read_text().splitlines()

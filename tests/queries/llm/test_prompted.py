@@ -19,7 +19,7 @@ from engine.llm.requests import Reply, Request, UnansweredError
 from engine.llm.shapes import NOT_JSON
 from engine.queries.llm.answer import Answer, Item
 from engine.queries.llm.conversation import NOT_SHOWN, WANTED
-from engine.queries.llm.prompted import Prompted
+from engine.queries.llm.prompted import PromptedWriter
 from engine.queries.rejection import Reason
 
 TEXT = "The pump stands in hall 4. It was bought in 1998. Its oil is changed every May."
@@ -62,7 +62,7 @@ def chunk(text: str, *headings: str) -> Chunk:
 
 def ask(model: Scripted, text: str = TEXT, prompt: str = "two-step", per_chunk: int = 3) -> Answer:
     return answer_about(
-        Prompted(model, prompt, per_chunk, 256), chunk(text, "Machines", "Pumps"), "Handbook"
+        PromptedWriter(model, prompt, per_chunk, 256), chunk(text, "Machines", "Pumps"), "Handbook"
     )
 
 
@@ -280,7 +280,7 @@ def test_a_chunk_longer_than_the_context_is_sent_piece_by_piece_and_shares_the_q
 
 def test_a_context_that_is_too_small_names_what_to_set() -> None:
     with fails(SettingsError, "context-too-small") as caught:
-        Prompted(Scripted(good, context=700), "two-step", 3, 256)
+        PromptedWriter(Scripted(good, context=700), "two-step", 3, 256)
     assert "queries.context_tokens" in caught.value.to_do
 
 
@@ -315,7 +315,7 @@ def test_no_value_brings_the_prompts_own_lines_along() -> None:
         return as_json(questions=[])
 
     model = Scripted(script)
-    answer_about(Prompted(model, "two-step", 3, 256), chunk(TEXT, fence), f"Handbook {fence}")
+    answer_about(PromptedWriter(model, "two-step", 3, 256), chunk(TEXT, fence), f"Handbook {fence}")
     assert [message.user.count(fence) for message, *_ in model.asked] == [2, 4]
 
 
@@ -419,14 +419,16 @@ def test_titles_and_headings_stay_on_one_line_and_short() -> None:
 def test_queries_of_several_kinds_are_requested_and_named() -> None:
     model = Scripted(good)
     kinds: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim")
-    answer = answer_about(Prompted(model, "two-step", 3, 256, kinds=kinds), chunk(TEXT), "Handbook")
+    answer = answer_about(
+        PromptedWriter(model, "two-step", 3, 256, kinds=kinds), chunk(TEXT), "Handbook"
+    )
     shown = model.asked[1][0].user
     assert [WANTED[item.kind] for item in answer.items] == re.findall(
         r"(?m)^   Write: (.*)$", shown
     )
     assert len({item.kind for item in answer.items}) == 3
     one = Scripted(good)
-    asked = Prompted(one, "one-step", 3, 256, kinds=kinds)
+    asked = PromptedWriter(one, "one-step", 3, 256, kinds=kinds)
     found = [
         answer_about(asked, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
     ]
@@ -445,7 +447,7 @@ ALL_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "ev
 
 def test_every_second_query_is_an_everyday_one() -> None:
     model = Scripted(good)
-    asked = Prompted(model, "two-step", 4, 256, kinds=ALL_KINDS)
+    asked = PromptedWriter(model, "two-step", 4, 256, kinds=ALL_KINDS)
     text = f"{TEXT} It weighs two tons in all."
     found = [answer_about(asked, chunk(f"{text} And {number} more."), "") for number in range(10)]
     everyday = [tuple(item.kind == "everyday" for item in answer.items) for answer in found]
@@ -454,13 +456,13 @@ def test_every_second_query_is_an_everyday_one() -> None:
 
 
 def test_everyday_queries_alone() -> None:
-    asked = Prompted(Scripted(good), "two-step", 3, 256, kinds=("everyday",))
+    asked = PromptedWriter(Scripted(good), "two-step", 3, 256, kinds=("everyday",))
     assert [item.kind for item in answer_about(asked, chunk(TEXT), "").items] == ["everyday"] * 3
 
 
 def test_a_small_model_has_a_prompt_of_its_own_for_everyday_queries() -> None:
     model = Scripted(good)
-    asked = Prompted(model, "one-step", 3, 256, kinds=ALL_KINDS)
+    asked = PromptedWriter(model, "one-step", 3, 256, kinds=ALL_KINDS)
     found = [
         answer_about(asked, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
     ]
@@ -492,7 +494,7 @@ def test_a_passage_too_long_for_the_second_step_is_cut_or_left_out() -> None:
 
     def shown(context: int) -> str:
         model = Scripted(good, context)
-        answer_about(Prompted(model, "two-step", 3, 256), chunk(text), "")
+        answer_about(PromptedWriter(model, "two-step", 3, 256), chunk(text), "")
         return next(
             passage(one) for one in map(as_request, model.asked) if step(one) == "questions"
         )
@@ -504,7 +506,7 @@ def test_a_passage_too_long_for_the_second_step_is_cut_or_left_out() -> None:
         """The smallest context that is enough."""
         for context in range(800, 2000, 10):
             try:
-                Prompted(Scripted(good, context), "two-step", 3, 256)
+                PromptedWriter(Scripted(good, context), "two-step", 3, 256)
             except SettingsError:
                 continue
             return context

@@ -21,7 +21,7 @@ from engine.queries.rules.keywords import nameable_phrases
 from engine.queries.rules.phrases import find_phrases, find_verb
 from engine.queries.rules.salience import salient_sentences
 from engine.queries.rules.statistics import TermStatistics
-from engine.queries.rules.synonyms import agree, paraphrase
+from engine.queries.rules.synonyms import correct_articles, paraphrase
 from engine.queries.rules.tokens import tokenize
 from engine.queries.rules.vocabulary import ENGLISH
 
@@ -206,6 +206,6 @@ def test_abbreviations_of_the_corpus_are_exchanged() -> None:
 
 def test_articles_agree() -> None:
     assert (
-        agree("a example and an proposal, an hour, series A of")
+        correct_articles("a example and an proposal, an hour, series A of")
         == "an example and a proposal, an hour, series A of"
     )

@@ -224,7 +224,7 @@ def test_phrases_keep_terms_whole_and_leave_verbs() -> None:
     tokens = tokenize(text)
     table = TermStatistics.from_chunks([build_chunk(text)])
     assert [
-        (phrase.text, phrase.sort) for phrase in find_phrases(text, tokens, table, ENGLISH)
+        (phrase.text, phrase.category) for phrase in find_phrases(text, tokens, table, ENGLISH)
     ] == [
         ("Bank", "name"),
         ("Norway", "name"),

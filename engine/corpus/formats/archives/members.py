@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from engine.corpus.formats import LeftOut
 from engine.corpus.formats.recognition import MAX_UNPACKED
 
-MAX_MEMBER = 256 * 2**20
-PIECE = 2**20
+MAX_MEMBER = 256 * 2**20  # bytes
+_PIECE_SIZE = 2**20  # bytes
 NO_FILES = "an archive without files"
 HIDDEN_ONLY = "an archive of hidden files only"
+# Files that macOS and Windows add to archives and folders.
 _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
@@ -24,19 +25,20 @@ def is_hidden(name: str) -> bool:
 def refuse_outside(name: str) -> LeftOut | None:
     """Return why a member whose name leads out of the archive is refused, None for any other."""
     path = name.replace("\\", "/")
-    if path.startswith("/") or ".." in path.split("/") or path[1:3] == ":/":
+    has_drive = path[1:3] == ":/"
+    if path.startswith("/") or has_drive or ".." in path.split("/"):
         reason = "its name leads out of the archive"
         return LeftOut(path.strip("/"), "quarantined", "refused", reason)
     return None
 
 
 def report_link(name: str) -> LeftOut:
-    """Report a member that only names another file."""
+    """Report a member that is a link to another file."""
     return LeftOut(name, "skipped", "link", "a link inside an archive")
 
 
 def report_bomb(name: str, size: int) -> LeftOut:
-    """Report a member that unpacks to many times more than documents do."""
+    """Report a member that unpacks to many times its packed size; `size` is in bytes, unpacked."""
     reason = f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked"
     return LeftOut(name, "quarantined", "too large", reason)
 
@@ -52,41 +54,42 @@ class ArchiveLimits:
 LIMITS = ArchiveLimits()
 
 
-class Room:
-    """How many bytes an archive may still unpack to."""
+class UnpackBudget:
+    """The number of bytes to which an archive may still unpack."""
 
     def __init__(self, limits: ArchiveLimits) -> None:
         self._limits = limits
-        self._left = limits.unpacked
+        self._remaining = limits.unpacked
 
     @property
-    def for_member(self) -> int:
+    def max_member_size(self) -> int:
         """The number of bytes that the next member may have."""
-        return min(self._left, self._limits.member)
+        return min(self._remaining, self._limits.member)
 
-    def take(self, size: int) -> None:
-        """Note that a member of `size` bytes was unpacked."""
-        self._left -= size
+    def spend(self, size: int) -> None:
+        """Deduct a member of `size` bytes that was unpacked."""
+        self._remaining -= size
 
     def report_too_large(self, name: str) -> LeftOut:
-        """Report a member that has more bytes than it may."""
-        if self._left >= self._limits.member:
+        """Report a member with more than `max_member_size` bytes, and which limit it exceeds."""
+        if self._remaining >= self._limits.member:
             reason = f"it unpacks to more than {self._limits.member // 2**20:,} MB"
         else:
             reason = f"the archive unpacks to more than {self._limits.unpacked // 2**20:,} MB"
         return LeftOut(name, "quarantined", "too large", reason)
 
 
-def read_bounded(read: Callable[[int], bytes], most: int) -> bytes:
-    """Return all that a reader gives, whatever size is claimed.
+def read_bounded(read: Callable[[int], bytes], max_size: int) -> bytes:
+    """Read a stream to its end, a piece at a time, since the size that it declares may be wrong.
 
-    Raises OverflowError if there are more than `most` bytes.
+    `read` takes a number of bytes, as `BinaryIO.read` does. Raises OverflowError if there are more
+    than `max_size` bytes.
     """
     pieces: list[bytes] = []
     size = 0
-    while piece := read(PIECE):
+    while piece := read(_PIECE_SIZE):
         size += len(piece)
-        if size > most:
+        if size > max_size:
             raise OverflowError
         pieces.append(piece)
     return b"".join(pieces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
@@ -12,7 +12,7 @@ from engine.corpus.formats.archives.members import (
     LIMITS,
     NO_FILES,
     ArchiveLimits,
-    Room,
+    UnpackBudget,
     is_hidden,
     refuse_outside,
     report_bomb,
@@ -25,6 +25,13 @@ from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
 
+class _PackedFile(NamedTuple):
+    """A file in an archive: its name, and its number of bytes when unpacked."""
+
+    name: str
+    size: int
+
+
 class SevenZipReader:
     """A reader of .7z files."""
 
@@ -34,35 +41,35 @@ class SevenZipReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with open_content(path, data) as file:
-            size = get_content_size(path, data)
+            archive_size = get_content_size(path, data)
             archive, password = _open(path, file)
             members = [member for member in archive.files if not member.is_directory]
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
-            accepted: list[tuple[str, int]] = []
-            room = Room(self._limits)
+            accepted: list[_PackedFile] = []
+            budget = UnpackBudget(self._limits)
             are_all_hidden = True
             for member in members:
-                refused = _refuse(member, size, room)
+                refused = _refuse(member, archive_size, budget)
                 if refused is not None:
                     are_all_hidden = False
                     yield refused
                 elif not is_hidden(member.filename):
                     are_all_hidden = False
-                    room.take(member.uncompressed)
-                    accepted.append((member.filename, member.uncompressed))
+                    budget.spend(member.uncompressed)
+                    accepted.append(_PackedFile(member.filename, member.uncompressed))
             if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
-            yield from _unpack(file, password, accepted, self._limits.member)
+            yield from _unpack(file, password, accepted, max_batch_size=self._limits.member)
 
 
 READER = SevenZipReader()
 
 
 def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
-    """Return the archive, and the password that opens it.
+    """Return the archive as py7zr's SevenZipFile, and the password that opens it, None if unlocked.
 
-    Raises UnreadableFileError.
+    Raises UnreadableFileError if it is damaged, or if no known password opens it.
     """
     from py7zr import SevenZipFile
     from py7zr.exceptions import PasswordRequired, UnsupportedCompressionMethodError
@@ -74,7 +81,7 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
             archive = SevenZipFile(file, "r", password=password)
             if not archive.needs_password():
                 return archive, password
-            if password is not None and _is_password(file, archive, password):
+            if password is not None and _fits(password, file, archive):
                 return archive, password
             is_locked = True
         except PasswordRequired:
@@ -91,8 +98,11 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
     raise UnreadableFileError(path, explain_lock(), "encrypted")
 
 
-def _is_password(file: IO[bytes], archive: Any, password: str) -> bool:
-    """Tell whether a password opens the smallest file of an archive, if it has one."""
+def _fits(password: str, file: IO[bytes], archive: Any) -> bool:
+    """Tell whether a password unpacks the smallest file of an archive; any fits if all are empty.
+
+    py7zr opens an archive with any password, unless its list of files is encrypted, too.
+    """
     files = [member for member in archive.files if not member.is_directory and member.uncompressed]
     smallest = min(files, key=lambda member: member.uncompressed, default=None)
     if smallest is None:
@@ -100,12 +110,17 @@ def _is_password(file: IO[bytes], archive: Any, password: str) -> bool:
     size = smallest.uncompressed
     if size > LIMITS.member:
         return False
-    finding = next(_unpack(file, password, [(smallest.filename, size)], size), None)
+    packed = [_PackedFile(smallest.filename, size)]
+    finding = next(_unpack(file, password, packed, max_batch_size=size), None)
     return isinstance(finding, Member)
 
 
-def _refuse(member: Any, size: int, room: Room) -> LeftOut | None:
-    """Return why a member is left out before it is unpacked, or None."""
+def _refuse(member: Any, archive_size: int, budget: UnpackBudget) -> LeftOut | None:
+    """Return why a member is left out before it is unpacked, None if it is not, or if it is hidden.
+
+    `member` is py7zr's ArchiveFile, and `archive_size` the number of bytes of the whole archive:
+    the packed size of one of several files that are packed together is not known.
+    """
     name = member.filename
     if refused := refuse_outside(name):
         return refused
@@ -113,61 +128,66 @@ def _refuse(member: Any, size: int, room: Room) -> LeftOut | None:
         return None
     if member.is_symlink or member.is_junction:
         return report_link(name)
-    if is_bomb(size, member.uncompressed):
+    if is_bomb(archive_size, member.uncompressed):
         return report_bomb(name, member.uncompressed)
-    if member.uncompressed > room.for_member:
-        return room.report_too_large(name)
+    if member.uncompressed > budget.max_member_size:
+        return budget.report_too_large(name)
     return None
 
 
 def _unpack(
-    file: IO[bytes], password: str | None, members: Sequence[tuple[str, int]], at_once: int
+    file: IO[bytes],
+    password: str | None,
+    packed_files: Sequence[_PackedFile],
+    *,
+    max_batch_size: int,
 ) -> Iterator[Finding]:
-    """Yield the files of these names and sizes, of `at_once` bytes at a time.
+    """Yield the files of an archive, unpacked in batches of at most `max_batch_size` bytes.
 
-    They are packed together, and each start begins from the beginning of the archive.
+    Files are packed together, so each batch unpacks the archive from its beginning: few large
+    batches are fast, and their size bounds the memory.
     """
-    batch: list[tuple[str, int]] = []
-    held = 0
-    for name, size in members:
-        ending = ending_of(name)
+    batch: list[_PackedFile] = []
+    batch_size = 0
+    for packed in packed_files:
+        ending = ending_of(packed.name)
         if not (ending in FORMATS or ending in IMAGES or names_no_format(ending)):
-            # The file is not read: its name alone says why.
-            yield Member(name, b"")
+            # The caller reports such a file by its name alone, so it need not be unpacked.
+            yield Member(packed.name, b"")
             continue
-        if batch and held + size > at_once:
+        if batch and batch_size + packed.size > max_batch_size:
             yield from _unpack_batch(file, password, batch)
             batch = []
-            held = 0
-        batch.append((name, size))
-        held += size
-    yield from _unpack_batch(file, password, batch)
+            batch_size = 0
+        batch.append(packed)
+        batch_size += packed.size
+    if batch:
+        yield from _unpack_batch(file, password, batch)
 
 
 def _unpack_batch(
-    file: IO[bytes], password: str | None, batch: Sequence[tuple[str, int]]
+    file: IO[bytes], password: str | None, batch: Sequence[_PackedFile]
 ) -> Iterator[Finding]:
-    if not batch:
-        return
+    """Yield each file of a batch, or that it is damaged if it is not whole."""
     from py7zr import SevenZipFile
 
     from engine.corpus.formats.archives.unpacked import UnpackedFiles
 
-    files = UnpackedFiles()
-    names = [name for name, _ in batch]
-    failed: Exception | None = None
+    unpacked = UnpackedFiles()
+    names = [packed.name for packed in batch]
+    failure: Exception | None = None
     file.seek(0)
     try:
         with SevenZipFile(file, "r", password=password) as archive:
-            archive.extract(targets=names, factory=files)
+            archive.extract(targets=names, factory=unpacked)
     except MemoryError:
         raise
     # A damaged archive may lead to any error.
     except Exception as error:
-        failed = error
-    for (name, size), data in zip(batch, files.read_contents(names), strict=True):
-        if data is not None and len(data) == size:
-            yield Member(name, data)
+        failure = error
+    for packed, data in zip(batch, unpacked.read_contents(names), strict=True):
+        if data is not None and len(data) == packed.size:
+            yield Member(packed.name, data)
         else:
-            reason = describe_damage(failed or "it ends too early")
-            yield LeftOut(name, "quarantined", "damaged", reason)
+            reason = describe_damage(failure or "it ends too early")
+            yield LeftOut(packed.name, "quarantined", "damaged", reason)

@@ -23,7 +23,7 @@ from engine.corpus.formats.archives.members import (
     LIMITS,
     NO_FILES,
     ArchiveLimits,
-    Room,
+    UnpackBudget,
     is_hidden,
     read_bounded,
     refuse_outside,
@@ -46,6 +46,7 @@ _DAMAGED = (
     OverflowError,
 )
 _REST = "the rest of the archive"
+# Number of bytes of a header in a tar archive; contents are padded to a multiple of it.
 _BLOCK = 512
 
 
@@ -58,35 +59,39 @@ class TarReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
         with open_content(path, data) as file:
-            size = get_content_size(path, data)
-            kind = _find_compression(file)
+            packed_size = get_content_size(path, data)
+            compression = _find_compression(file)
             try:
-                pieces = _Pieces(_open_decompressed(file, kind))
-            except _list_errors(kind) as error:
+                stream = _DecompressedStream(_open_decompressed(file, compression))
+            except _list_errors(compression) as error:
                 raise UnreadableFileError(path, describe_damage(error)) from error
-            content = cast(IO[bytes], BufferedReader(pieces))
-            room = Room(self._limits)
-            if kind and not _is_archive(pieces.head):
-                yield _read_only_file(path, content, size, kind, room)
+            content = cast(IO[bytes], BufferedReader(stream))
+            budget = UnpackBudget(self._limits)
+            if compression and not _is_archive(stream.head):
+                yield _read_single_file(path, content, packed_size, compression, budget)
             else:
-                yield from _read_members(path, content, size, kind, room)
+                yield from _read_members(path, content, packed_size, compression, budget)
 
 
 READER = TarReader()
 
 
-class _Pieces(RawIOBase):
-    """Unpacked bytes as they come, so that what precedes damage is not lost with it.
+class _DecompressedStream(RawIOBase):
+    """The unpacked bytes of a file, with the first block as `head`.
 
-    `head` is the first block.
+    Each read gives the next bytes that `read1` unpacks, even if they are few: gathering as many as
+    are asked for would lose them if damage follows.
     """
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, decompressor: Any) -> None:
+        self._decompressor = decompressor
         self.head = b""
-        while len(self.head) < _BLOCK and (piece := stream.read1(_BLOCK - len(self.head))):
+        while len(self.head) < _BLOCK:
+            piece = decompressor.read1(_BLOCK - len(self.head))
+            if not piece:
+                break
             self.head += piece
-        self._left = self.head
+        self._pending = self.head
 
     def readable(self) -> bool:
         """Return True."""
@@ -94,25 +99,28 @@ class _Pieces(RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Put the next bytes into a buffer, and return how many."""
-        piece = self._left or self._stream.read1(len(buffer))
-        kept = piece[: len(buffer)]
-        self._left = piece[len(kept) :]
-        buffer[: len(kept)] = kept
-        return len(kept)
+        piece = self._pending or self._decompressor.read1(len(buffer))
+        fitting = piece[: len(buffer)]
+        self._pending = piece[len(fitting) :]
+        buffer[: len(fitting)] = fitting
+        return len(fitting)
 
 
 def _find_compression(file: IO[bytes]) -> str:
-    """Return how a file is compressed, empty if it is not."""
+    """Return how a file is compressed, gz, xz, bz2 or zst, by its first bytes; empty if it is not.
+
+    The file is then read from its beginning again.
+    """
     head = file.read(8)
     file.seek(0)
-    for magic, kind in COMPRESSED.items():
+    for magic, compression in COMPRESSED.items():
         if head.startswith(magic):
-            return kind
+            return compression
     return ""
 
 
-def _open_decompressed(file: IO[bytes], kind: str) -> IO[bytes]:
-    match kind:
+def _open_decompressed(file: IO[bytes], compression: str) -> IO[bytes]:
+    match compression:
         case "gz":
             return cast(IO[bytes], gzip.GzipFile(fileobj=file))
         case "xz":
@@ -132,42 +140,46 @@ def _import_zstd() -> Any:
     return zstd
 
 
-def _list_errors(kind: str) -> tuple[type[BaseException], ...]:
+def _list_errors(compression: str) -> tuple[type[BaseException], ...]:
     """Return the errors that reading a damaged file raises."""
-    if kind == "zst":
+    if compression == "zst":
         return (*_DAMAGED, _import_zstd().ZstdError)
     return _DAMAGED
 
 
 def _is_archive(head: bytes) -> bool:
+    """Tell whether the first block of an unpacked file is the header of a tar archive."""
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
-        # An archive without files consists of zeros.
+        # A tar archive without files consists of zeros, and `frombuf` refuses those.
         return len(head) == _BLOCK and not any(head)
     return True
 
 
-def _read_only_file(path: Path, content: IO[bytes], size: int, kind: str, room: Room) -> Finding:
-    """Return a single compressed file, named like the whole without the ending."""
+def _read_single_file(
+    path: Path, content: IO[bytes], packed_size: int, compression: str, budget: UnpackBudget
+) -> Finding:
+    """Return the file in a .gz, .xz, .bz2 or .zst: `notes.txt` of `notes.txt.gz`."""
     name = path.stem
     try:
-        unpacked = read_bounded(content.read, room.for_member)
+        unpacked = read_bounded(content.read, budget.max_member_size)
     except OverflowError:
-        return room.report_too_large(name)
-    except _list_errors(kind) as error:
+        return budget.report_too_large(name)
+    except _list_errors(compression) as error:
         raise UnreadableFileError(path, describe_damage(error)) from error
-    if is_bomb(size, len(unpacked)):
+    if is_bomb(packed_size, len(unpacked)):
         return report_bomb(name, len(unpacked))
     return Member(name, unpacked)
 
 
 def _read_members(
-    path: Path, content: IO[bytes], size: int, kind: str, room: Room
+    path: Path, content: IO[bytes], packed_size: int, compression: str, budget: UnpackBudget
 ) -> Iterator[Finding]:
-    """Yield the files of an archive.
+    """Yield the files of an archive, up to damage or a decompression bomb.
 
-    What follows damage is lost, what precedes it is not.
+    `packed_size` is the number of bytes of the whole compressed archive. Raises UnreadableFileError
+    if there is nothing before the damage, or if the archive holds no files or only hidden ones.
     """
     has_files = False
     are_all_hidden = True
@@ -177,19 +189,19 @@ def _read_members(
         ) as archive:
             for member in archive:
                 has_files = has_files or not member.isdir()
-                if is_bomb(size, member.size):
+                if is_bomb(packed_size, member.size):
                     yield report_bomb(_decode_name(member.name), member.size)
                     yield LeftOut(
                         _REST, "quarantined", "too large", "it comes after a decompression bomb"
                     )
                     return
-                finding = _read_member(archive, member, room)
+                finding = _read_member(archive, member, budget)
                 if finding is not None:
                     are_all_hidden = False
                     if isinstance(finding, Member):
-                        room.take(len(finding.data))
+                        budget.spend(len(finding.data))
                     yield finding
-    except _list_errors(kind) as error:
+    except _list_errors(compression) as error:
         if are_all_hidden:
             raise UnreadableFileError(path, describe_damage(error)) from error
         yield LeftOut(_REST, "quarantined", "damaged", describe_damage(error))
@@ -198,7 +210,13 @@ def _read_members(
         raise UnreadableFileError(path, HIDDEN_ONLY if has_files else NO_FILES, "empty")
 
 
-def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, room: Room) -> Finding | None:
+def _read_member(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, budget: UnpackBudget
+) -> Finding | None:
+    """Return a member's bytes, or why it is left out; None for a folder or a hidden file.
+
+    Raises EOFError if the archive ends within it.
+    """
     name = _decode_name(member.name)
     if refused := refuse_outside(name):
         return refused
@@ -209,20 +227,20 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, room: Room) 
         return report_link(name)
     if not member.isfile():
         return LeftOut(name, "skipped", "unsupported", "a device or a pipe, not a file")
-    if member.size > room.for_member:
-        return room.report_too_large(name)
+    if member.size > budget.max_member_size:
+        return budget.report_too_large(name)
     file = archive.extractfile(member)
-    if file is None:
-        content = b""
-    else:
-        content = file.read()
+    content = b"" if file is None else file.read()
     if len(content) < member.size:
         raise EOFError("the archive ends in the middle of a file")
     return Member(name, content)
 
 
 def _decode_name(name: str) -> str:
-    """Return a member's name, read as UTF-8, else in the code page that fits it best."""
+    """Decode a member's name from UTF-8, else from the code page that fits it best.
+
+    `name` has a lone surrogate for each byte that is not UTF-8, as `_read_members` opens archives.
+    """
     raw = name.encode("utf-8", "surrogateescape")
     with suppress(UnicodeError):
         return raw.decode("utf-8")

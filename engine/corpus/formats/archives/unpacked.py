@@ -1,7 +1,11 @@
-"""The place in memory to which py7zr unpacks."""
+"""Files that py7zr unpacks into memory.
+
+A module of its own, as its classes derive from py7zr's, which is imported only for a .7z file.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from py7zr.io import Py7zIO, WriterFactory
@@ -10,27 +14,27 @@ from engine.corpus.formats.archives.members import MAX_MEMBER
 
 
 class UnpackedFile(Py7zIO):
-    """The bytes of one file.
+    """The bytes of one file, to which py7zr writes.
 
-    Raises OverflowError if there are more than a file may have.
+    Writing raises OverflowError if there are more than `MAX_MEMBER` bytes.
     """
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def write(self, s: bytes | bytearray) -> int:
-        """Add bytes."""
+        """Append bytes, and return how many."""
         if len(self.data) + len(s) > MAX_MEMBER:
             raise OverflowError(f"more than {MAX_MEMBER // 2**20} MB")
         self.data += s
         return len(s)
 
     def read(self, size: int | None = None) -> bytes:
-        """Return what was written."""
+        """Return all bytes written, whatever `size` is."""
         return bytes(self.data)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Stay at the end."""
+        """Do nothing, since py7zr writes in order."""
         return offset
 
     def flush(self) -> None:
@@ -42,25 +46,25 @@ class UnpackedFile(Py7zIO):
 
 
 class UnpackedFiles(WriterFactory):
-    """The files that are unpacked at once."""
+    """The files of one batch; py7zr calls `create` for each that it unpacks."""
 
     def __init__(self) -> None:
         self._files: dict[str, UnpackedFile] = {}
 
     def create(self, filename: str) -> UnpackedFile:
-        """Create a place for a file's bytes."""
+        """Return the file of a name, a new one at the first call."""
         return self._files.setdefault(filename, UnpackedFile())
 
     def read_contents(self, names: Sequence[str]) -> Iterator[bytes | None]:
         """Yield the bytes of files, None for a file that was not unpacked.
 
-        If several files have the same name, py7zr numbers all but the first.
+        py7zr calls files of the same name `a.txt`, `a.txt_0`, `a.txt_1` and so on.
         """
-        times: dict[str, int] = {}
+        repetitions: Counter[str] = Counter()
         for name in names:
-            key = name
-            if name in times:
-                key = f"{name}_{times[name]}"
-            times[name] = times.get(name, -1) + 1
-            content = self._files.get(key)
-            yield None if content is None else bytes(content.data)
+            py7zr_name = name
+            if name in repetitions:
+                py7zr_name = f"{name}_{repetitions[name] - 1}"
+            repetitions[name] += 1
+            file = self._files.get(py7zr_name)
+            yield None if file is None else file.read()

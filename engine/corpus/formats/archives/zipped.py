@@ -14,7 +14,7 @@ from engine.corpus.formats.archives.members import (
     LIMITS,
     NO_FILES,
     ArchiveLimits,
-    Room,
+    UnpackBudget,
     is_hidden,
     read_bounded,
     refuse_outside,
@@ -26,9 +26,10 @@ from engine.corpus.formats.locked import explain_lock, known_passwords
 from engine.corpus.formats.plain import guess_encoding_of_names
 from engine.corpus.formats.recognition import is_bomb, open_zip
 
+# Bits of a member's flags (APPNOTE 4.4.4): it is encrypted, and its name is in UTF-8.
 _ENCRYPTED = 1
 _UTF8_NAME = 0x800
-# The encryption method of WinZip and 7-Zip.
+# Stands for the packing method if WinZip or 7-Zip encrypted a member by AES.
 _AES = 99
 
 
@@ -44,14 +45,14 @@ class ZipReader:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
-            room = Room(self._limits)
+            budget = UnpackBudget(self._limits)
             are_all_hidden = True
-            for member, name in zip(members, decode_names(members), strict=True):
-                finding = _read_member(archive, member, name, room)
+            for member, name in zip(members, _decode_names(members), strict=True):
+                finding = _read_member(archive, member, name, budget)
                 if finding is not None:
                     are_all_hidden = False
                     if isinstance(finding, Member):
-                        room.take(len(finding.data))
+                        budget.spend(len(finding.data))
                     yield finding
             if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
@@ -61,17 +62,15 @@ READER = ZipReader()
 
 
 def _read_member(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, room: Room
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, budget: UnpackBudget
 ) -> Finding | None:
-    """Return a member's bytes, or why it is left out; None if it is hidden.
-
-    `room`: how much may still be unpacked.
-    """
+    """Return a member's bytes, or why it is left out; None if it is hidden."""
     if refused := refuse_outside(name):
         return refused
     if is_hidden(name):
         return None
-    if stat.S_ISLNK(member.external_attr >> 16):
+    unix_mode = member.external_attr >> 16
+    if stat.S_ISLNK(unix_mode):
         return report_link(name)
     if is_bomb(member.compress_size, member.file_size):
         return report_bomb(name, member.file_size)
@@ -79,12 +78,12 @@ def _read_member(
     if member.flag_bits & _ENCRYPTED:
         passwords = known_passwords()
     try:
-        content = _read_unlocked(archive, member, room.for_member, passwords)
-        if content is None:  # no password opens it
+        content = _unpack_with_passwords(archive, member, budget.max_member_size, passwords)
+        if content is None:
             return LeftOut(name, "quarantined", "encrypted", explain_lock())
         return Member(name, content)
     except OverflowError:
-        return room.report_too_large(name)
+        return budget.report_too_large(name)
     except NotImplementedError:
         reason = f"its packing method {member.compress_type} is not known"
         return LeftOut(name, "quarantined", "unsupported", reason)
@@ -95,28 +94,35 @@ def _read_member(
         return LeftOut(name, "quarantined", "damaged", describe_damage(error))
 
 
-def _read_unlocked(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, passwords: Sequence[str | None]
+def _unpack_with_passwords(
+    archive: zipfile.ZipFile,
+    member: zipfile.ZipInfo,
+    max_size: int,
+    passwords: Sequence[str | None],
 ) -> bytes | None:
-    """Return the bytes of a member with the first password that opens it, None if none does."""
+    """Return the bytes of a member with the first password that opens it, None if none does.
+
+    The password None reads a member that is not encrypted. Raises what reading a damaged archive
+    raises, and OverflowError if there are more than `max_size` bytes.
+    """
     if member.compress_type == _AES:
-        archive, member = _open_for_aes(archive, member)
+        archive, member = _reopen_with_pyzipper(archive, member)
     for password in passwords:
         try:
-            return _unpack(archive, member, most, password)
+            return _unpack(archive, member, max_size, password)
         except (NotImplementedError, OverflowError, MemoryError):
             raise
         except Exception:
-            # A wrong password may pass the first check by chance. pyzipper raises its own errors.
+            # A wrong password may pass the check and only fail at the content, with any error.
             if password is None:
                 raise
     return None
 
 
-def _open_for_aes(
+def _reopen_with_pyzipper(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo
 ) -> tuple[zipfile.ZipFile, zipfile.ZipInfo]:
-    """Return the archive and the member as pyzipper has them."""
+    """Return the same archive and member as objects of pyzipper, which can decrypt AES."""
     from pyzipper import AESZipFile
 
     assert archive.fp is not None
@@ -127,26 +133,26 @@ def _open_for_aes(
     return reopened, next(same_offset)
 
 
-def decode_names(members: Sequence[zipfile.ZipInfo]) -> list[str]:
-    """Return members' names, in UTF-8 if declared or valid.
+def _decode_names(members: Sequence[zipfile.ZipInfo]) -> list[str]:
+    """Return the names of members, decoded from UTF-8 if that is declared or valid.
 
-    The others are read in the code page that fits all of them best.
+    The others are decoded from the one code page that fits all of them best.
     """
     stored_names = [_read_stored_name(member) for member in members]
-    undeclared = {name for name in stored_names if isinstance(name, bytes)}
-    encoding = guess_encoding_of_names(b"\n".join(sorted(undeclared)))
+    undecoded = {name for name in stored_names if isinstance(name, bytes)}
+    encoding = guess_encoding_of_names(b"\n".join(sorted(undecoded))) or "cp437"
     names: list[str] = []
     for name in stored_names:
         if isinstance(name, bytes):
-            names.append(_decode_name(name, encoding))
-        else:
-            names.append(name)
+            name = _decode_name(name, encoding)
+        names.append(name)
     return names
 
 
 def _read_stored_name(member: zipfile.ZipInfo) -> str | bytes:
-    """Return a member's name, as bytes if nothing declares their encoding."""
+    """Return a member's name, as bytes if they are not UTF-8 and no encoding is declared."""
     try:
+        # zipfile decodes names from CP437 unless UTF-8 is declared; this gives the bytes back.
         raw = member.orig_filename.partition("\0")[0].encode("cp437")
     except UnicodeError:
         return member.filename
@@ -159,18 +165,19 @@ def _read_stored_name(member: zipfile.ZipInfo) -> str | bytes:
 
 def _decode_name(name: bytes, encoding: str) -> str:
     with suppress(UnicodeError):
-        return name.decode(encoding or "cp437")
+        return name.decode(encoding)
     return name.decode("cp437")
 
 
 def _unpack(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, password: str | None = None
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, max_size: int, password: str | None
 ) -> bytes:
-    """Return the bytes of a member, whatever size it claims.
+    """Return the bytes of a member.
 
-    Raises OverflowError if there are more than `most`.
+    Raises OverflowError if there are more than `max_size`, even if it declares fewer.
     """
-    if member.file_size > most:
+    if member.file_size > max_size:
         raise OverflowError
-    with archive.open(member, pwd=None if password is None else password.encode()) as file:
-        return read_bounded(file.read, most)
+    encoded_password = None if password is None else password.encode()
+    with archive.open(member, pwd=encoded_password) as file:
+        return read_bounded(file.read, max_size)

@@ -33,14 +33,17 @@ from engine.corpus.text.metadata import (
     title_from_name,
 )
 
-# Number of bytes or characters. On some pages, what belongs at the beginning follows long scripts.
-_SEARCHED = 2**18
-_OF_XML = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
+# Number of bytes in which a declaration is looked for: on some pages it follows long scripts.
+_BEGINNING = 2**18
+# `<?xml version="1.0" encoding="iso-8859-1"?>`
+_XML_ENCODING = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
 # The pattern stops at "<": many tags without ">" would take quadratic time.
 _META = re.compile(rb"<\s*meta[\s/][^<>]*>", re.IGNORECASE)
+# `charset=utf-8` within a `<meta>`
 _CHARSET = re.compile(rb"""charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
-_NAMES = ("name", "property", "itemprop", "http-equiv")
-_AUTHOR = (
+# Attributes by which a `<meta>` names its field, and the fields that state something, best first.
+_NAME_ATTRIBUTES = ("name", "property", "itemprop", "http-equiv")
+_AUTHOR_FIELDS = (
     "author",
     "article:author",
     "dcterms.creator",
@@ -50,7 +53,7 @@ _AUTHOR = (
     "parsely-author",
     "sailthru.author",
 )
-_CREATED = (
+_CREATED_FIELDS = (
     "article:published_time",
     "dcterms.created",
     "dc.date.created",
@@ -69,7 +72,7 @@ _CREATED = (
     "parsely-pub-date",
     "sailthru.date",
 )
-_CHANGED = (
+_CHANGED_FIELDS = (
     "article:modified_time",
     "og:updated_time",
     "dcterms.modified",
@@ -81,66 +84,26 @@ _CHANGED = (
     "revised",
     "modified",
 )
-_TAGS = ("keywords", "article:tag", "news_keywords", "parsely-tags")
-
-
-def find_declared_encoding(source: bytes) -> str:
-    """Return the encoding that the beginning of a page names, in lower case, or an empty text."""
-    beginning = source[:_SEARCHED]
-    match = _OF_XML.match(beginning)
-    if not match:
-        for meta in _META.finditer(beginning):
-            match = _CHARSET.search(meta[0])
-            if match:
-                break
-    if not match:
-        return ""
-    return match[1].decode("ascii", "replace").lower()
-
-
-def read_metadata(page: ParsedPage) -> StatedMetadata:
-    """Return the author and dates in the head of a page."""
-    fields: dict[str, list[str]] = defaultdict(list)
-    for element in page.elements:
-        if element.name == "body":
-            break
-        if element.name != "meta":
-            continue
-        if name := next(filter(None, map(element.get, _NAMES)), ""):
-            name = name.lower().replace("dc:", "dc.").replace("dcterms:", "dcterms.")
-            fields[name].append(clean(element.get("content")))
-    authors = (join_names(fields[name]) for name in _AUTHOR if name in fields)
-    return StatedMetadata(
-        author=next(filter(None, authors), ""),
-        created=parse_first_date(_list_values(fields, _CREATED)),
-        changed=parse_first_date(_list_values(fields, _CHANGED)),
-        tags=parse_tags(_list_values(fields, _TAGS)),
-    )
-
-
-def _list_values(fields: Mapping[str, list[str]], names: Iterable[str]) -> list[str]:
-    values: list[str] = []
-    for name in names:
-        values += fields.get(name, ())
-    return values
-
-
-# Ends of elements, and line breaks, as editors of texts write them into a value.
+_TAG_FIELDS = ("keywords", "article:tag", "news_keywords", "parsely-tags")
+# Ends of elements, and line breaks, as rich text editors write them into fields of other systems.
 _MARKUP = re.compile(
     r"</(?:p|div|span|a|b|i|u|em|strong|li|ul|ol|h[1-6]|t[dr]|table|blockquote)>|<br\s*/?>",
     re.IGNORECASE,
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+# Blocks that are written in another way than a paragraph.
 _KINDS = frozenset({*_HEADINGS, "li"})
-_MARKS: dict[str, Origin] = {
+# What the text of an element is, if it is a phrase.
+_ORIGINS: dict[str, Origin] = {
     "a": "link",
     "caption": "caption",
     "dt": "glossary",
     "figcaption": "caption",
 }
-# A marked element with more pieces is not a phrase.
-_MAX_PIECES = 100
-_FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+# An element with as many pieces of text (see `read_line`) is more than a phrase.
+_MAX_MARKED_PIECES = 100
+# How an `<ol type=…>` counts.
+_LIST_FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 
 
 class HtmlReader:
@@ -158,9 +121,10 @@ class HtmlReader:
             raise UnreadableFileError(path, "empty")
         titles = (read_line(element) for element in page.elements if element.name == "title")
         headings = (heading.title for heading in rendered.headings if heading.level == 1)
+        title = next(titles, "") or next(headings, "") or title_from_name(path)
         metadata = read_metadata(page)
         yield ReadDocument(
-            next(titles, "") or next(headings, "") or title_from_name(path),
+            title,
             rendered.text,
             rendered.headings,
             format="html",
@@ -176,66 +140,115 @@ class HtmlReader:
 READER = HtmlReader()
 
 
+def read_metadata(page: ParsedPage) -> StatedMetadata:
+    """Return the author, dates and tags that the `<meta>` elements before a page's body state."""
+    fields: dict[str, list[str]] = defaultdict(list)
+    for element in page.elements:
+        if element.name == "body":
+            break
+        if element.name != "meta":
+            continue
+        name = next(filter(None, map(element.get, _NAME_ATTRIBUTES)), "").lower()
+        if name:
+            # Dublin Core is written `DC.date` or `dc:date`.
+            name = name.replace("dc:", "dc.").replace("dcterms:", "dcterms.")
+            fields[name].append(clean(element.get("content")))
+    authors = (join_names(fields[name]) for name in _AUTHOR_FIELDS if name in fields)
+    return StatedMetadata(
+        author=next(filter(None, authors), ""),
+        created=parse_first_date(_list_values(fields, _CREATED_FIELDS)),
+        changed=parse_first_date(_list_values(fields, _CHANGED_FIELDS)),
+        tags=parse_tags(_list_values(fields, _TAG_FIELDS)),
+    )
+
+
+def _list_values(fields: Mapping[str, list[str]], names: Iterable[str]) -> list[str]:
+    """Return the values of the named fields in the order of `names`."""
+    values: list[str] = []
+    for name in names:
+        values += fields.get(name, ())
+    return values
+
+
 def render_text(source: str) -> str:
-    """Return what a reader of a page sees, without the places of headings."""
+    """Return the text that a browser shows of a page or a part of one, without navigation."""
     return _render(parse_page(source)).text
 
 
 def show_markup(text: str) -> str:
-    """Return a value of an export as a page shows it, if it is written as a part of a page."""
+    """Return a value of a table or an export as text: rendered if it holds HTML, else unchanged."""
     return render_text(text) if _MARKUP.search(text) else text
 
 
 def decode_page(data: bytes, path: Path) -> tuple[str, str]:
-    """Return the source of a page, and a note on its encoding.
+    """Return the source of a page, and a note on its encoding for the ledger.
 
-    It is the encoding that the page names, unless the page is in another one.
+    The declared encoding is used if the page is valid in it. Raises UnreadableFileError if the page
+    is empty or binary.
     """
     declared = find_declared_encoding(data)
+    # Neither UTF-16 nor a page with a byte order mark needs a declaration; a wrong one may be left.
     is_unicode = b"\0" in data or data.startswith(BOM_UTF8)
     if declared and not is_unicode:
         return decode_as(data, declared, path)
     return decode(data, path)
 
 
+def find_declared_encoding(source: bytes) -> str:
+    """Return the encoding that the beginning of a page names, in lower case, or an empty text."""
+    beginning = source[:_BEGINNING]
+    match = _XML_ENCODING.match(beginning)
+    if match is None:
+        charsets = (_CHARSET.search(meta[0]) for meta in _META.finditer(beginning))
+        match = next(filter(None, charsets), None)
+    if match is None:
+        return ""
+    return match[1].decode("ascii", "replace").lower()
+
+
 def _find_marked(page: ParsedPage) -> Iterator[Marked]:
-    """Yield what a page marks as links, captions and terms, also in its navigation."""
+    """Yield the texts of links, captions and glossary terms of a page, also in its navigation."""
     for element in page.elements:
-        origin = _MARKS.get(element.name)
+        origin = _ORIGINS.get(element.name)
         if origin is None or (origin == "link" and not element.get("href")):
             continue
-        if text := read_line(element, _MAX_PIECES):
+        text = read_line(element, _MAX_MARKED_PIECES)
+        if text:
             yield Marked(origin, text, clean(element.get("href")))
 
 
 def _render(page: ParsedPage) -> Text:
-    blocks = _Blocks(Tables(page.elements))
+    """Return the text that a browser shows of a page, and where its headings begin."""
+    blocks = _BlockCollector(Tables(page.elements))
     blocks.walk(page.root)
     return blocks.finish()
 
 
-class _Blocks:
-    """A collector of blocks, which walks a parsed page.
+class _BlockCollector:
+    """A collector of the paragraphs, headings, list items and tables of a parsed page.
 
     It does not recurse, since pages may nest thousands deep.
     """
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._built = Builder()
-        self._run: list[str] = []
+        self._builder = Builder()
+        # The texts of the current block, its kind ("p" or one of `_KINDS`), and its label.
+        self._inline_texts: list[str] = []
         self._kind = "p"
         self._label = ""
-        self._counted: dict[Element, int] = {}
+        # The number of the latest item of each `<ol>`.
+        self._last_numbers: dict[Element, int] = {}
 
     def walk(self, root: Element) -> None:
         """Collect the blocks below `root`."""
-        # A bool on the stack ends a block; True if the block has a kind of its own.
+        # What is still to be walked, the next last. Below the contents of a block lies a bool that
+        # ends it: True if it is one of `_KINDS`, which then does not hold for what follows.
         stack: list[Element | str | bool] = [root]
         while stack:
             node = stack.pop()
             if isinstance(node, str):
-                self._run.append(node.replace("\n", " "))
+                self._inline_texts.append(node.replace("\n", " "))
             elif isinstance(node, bool):
                 self._end_block()
                 if node:
@@ -248,48 +261,56 @@ class _Blocks:
         self._end_block()
 
     def _enter(self, node: Element) -> bool:
-        """Begin an element, and return False if it is handled as a whole."""
+        """Begin an element; return False if it was added whole, so its contents are not walked."""
         name = node.name
         if name == "br":
-            self._run.append("\n")
+            self._inline_texts.append("\n")
         if name not in BLOCKS:
             return True
         self._end_block()
-        if name == "table" and (rows := self._tables.read(node)) is not None:
-            self._built.block(clean(rows))
-            return False
+        if name == "table":
+            table = self._tables.read(node)
+            if table is not None:
+                self._builder.block(clean(table))
+                return False
         if name in ("pre", "textarea"):
-            self._built.block(clean(read_preformatted(node)))
+            self._builder.block(clean(read_preformatted(node)))
             return False
-        if name in _KINDS:
+        if name == "li":
             self._kind = name
-            self._label = self._find_label(node) if name == "li" else self._label.strip("-")
+            self._label = self._number_item(node)
+        elif name in _HEADINGS:
+            self._kind = name
+            # A heading in a list item keeps the number of the item, but not its bullet.
+            self._label = self._label.strip("-")
         return True
 
-    def _find_label(self, item: Element) -> str:
-        """Return what a page shows before a list item."""
+    def _number_item(self, item: Element) -> str:
+        """Return what a page shows before a list item: `-`, or its number as in `3.` or `iv.`."""
         parent = item.parent
         if parent is None or parent.name != "ol":
             return "-"
-        before = self._counted.get(parent, parse_whole_number(parent.get("start"), 1) - 1)
+        before = self._last_numbers.get(parent, parse_whole_number(parent.get("start"), 1) - 1)
         number = parse_whole_number(item.get("value"), before + 1)
-        self._counted[parent] = number
-        figures = _FIGURES.get(parent.get("type"), "decimal")
+        self._last_numbers[parent] = number
+        figures = _LIST_FIGURES.get(parent.get("type"), "decimal")
         return f"{format_number(number, figures)}."
 
     def _end_block(self) -> None:
-        lines = (" ".join(line.split()) for line in clean("".join(self._run)).split("\n"))
-        if text := "\n".join(filter(None, lines)):
+        """Add the current block, if it has a text, and begin a paragraph."""
+        text_lines = clean("".join(self._inline_texts)).split("\n")
+        text = "\n".join(filter(None, (" ".join(line.split()) for line in text_lines)))
+        if text:
             if self._kind in _HEADINGS:
-                self._built.heading(_HEADINGS[self._kind], f"{self._label} {text}")
+                self._builder.heading(_HEADINGS[self._kind], f"{self._label} {text}")
             elif self._label:
-                self._built.item(text, self._label)
+                self._builder.item(text, self._label)
             else:
-                self._built.block(text)
+                self._builder.block(text)
             self._kind = "p"
             self._label = ""
-        self._run.clear()
+        self._inline_texts.clear()
 
     def finish(self) -> Text:
         """Return the collected text."""
-        return self._built.done()
+        return self._builder.done()

@@ -1,4 +1,4 @@
-"""Elements of a parsed page: which are shown, which are blocks, and their text on one line."""
+"""A page parsed into elements: which of them are shown, which are blocks, and their texts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from engine.core.characters import clean
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.runs.symbols import find_symbol_font, show_symbols
 
+# Navigation, and elements that are no text of the page.
 _LEFT_OUT = frozenset(
     {
         "script",
@@ -31,8 +32,9 @@ _LEFT_OUT = frozenset(
         "metadata",
     }
 )
-# The content of these elements is not text of the page.
-_SPEECHLESS = frozenset({"script", "style", "template", "rt", "rp"})
+# The texts in these elements are dropped when a page is parsed; `rt` and `rp` are the small letters
+# that give the pronunciation above others.
+_TEXTLESS = frozenset({"script", "style", "template", "rt", "rp"})
 BLOCKS = frozenset(
     {
         "address",
@@ -86,22 +88,28 @@ BLOCKS = frozenset(
     }
 )
 
+# Raised text, such as `vertical-align: super` and `vertical-align: 0.4em`. Less than 2 px or 0.2 em
+# only adjusts a line.
 _RAISED_STYLE = re.compile(
     r"vertical-align\s*:\s*(?:super|text-top|(?:[2-9]|[1-9]\d|0?\.[2-9])[\d.]*(?:px|pt|r?em|ex|%))",
     re.IGNORECASE,
 )
-_CLASS = re.compile(r"\.([\w-]+)\s*(?:,|$)")
+# The last class of each selector in a list: `up` and `note` of `p .up, .note`.
+_CLASS_SELECTOR = re.compile(r"\.([\w-]+)\s*(?:,|$)")
+# The first family of `font-family: Wingdings, serif` or of `font: bold 12pt/1.5 "Wingdings"`.
 _FONT_FAMILY = re.compile(
     r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)",
     re.IGNORECASE,
 )
-_BEFORE = 20  # characters
+_MAX_TEXT_BEFORE = 20  # characters
+# Maximum number of rules of a style sheet that are examined.
 _MAX_RULES = 500
-# Kinds of `<input>` whose value a page does not show, or that only give orders.
-_NO_ENTRY = frozenset(
+# Kinds of `<input>` whose value is not shown, is no text, or is the label of a button.
+_INPUTS_WITHOUT_TEXT = frozenset(
     ("hidden", "password", "submit", "reset", "button", "image", "file", "range", "color")
 )
-_DECLARED = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
+# lxml refuses a text with the declaration of an encoding.
+_DECLARATION = re.compile(r"\A\ufeff*\s*<\?xml[^>]*\?>|\A\ufeff+")
 
 
 class Element:
@@ -120,107 +128,108 @@ class Element:
         return self.attributes.get(attribute, "")
 
 
-class _Run(NamedTuple):
-    """An element with raised text or with a font of its own.
-
-    It holds the name of the symbol font, which is empty for a font of letters.
-    """
+class _TextStyle(NamedTuple):
+    """How the texts in an element are written: raised, and in which symbol font, if any."""
 
     element: Element
     is_raised: bool
-    font: str
+    symbol_font: str
 
 
 class ParsedPage(NamedTuple):
-    """A page: the element that holds it, and all elements in order, that one first."""
+    """A page: its outermost element, and all elements in the order of the page, that one first."""
 
     root: Element
     elements: list[Element]
 
 
-class _Tree:
-    """A target of the events of lxml's parser that ignores comments.
+class _TreeBuilder:
+    """A target for the events of lxml's parser, which builds a `ParsedPage` without comments.
 
-    It is many times faster than a tree that can be changed.
+    Symbol fonts and raised texts become characters on the way. This is many times faster than
+    lxml's own tree, and changing that.
     """
 
     def __init__(self) -> None:
-        self._at = Element("", {}, None)
-        self._page = ParsedPage(self._at, [self._at])
-        self._speechless = 0
-        self._runs: list[_Run] = []
-        self._before = ""
+        self._current = Element("", {}, None)
+        self._page = ParsedPage(self._current, [self._current])
+        # How many elements around the current place drop their texts.
+        self._textless_depth = 0
+        # The styles at the current place, the innermost last.
+        self._styles: list[_TextStyle] = []
+        self._text_before = ""
         self._raised_classes: set[str] = set()
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        element = Element(name, dict(attributes) if attributes else {}, self._at)
-        self._at.contents.append(element)
+        element = Element(name, dict(attributes) if attributes else {}, self._current)
+        self._current.contents.append(element)
         self._page.elements.append(element)
-        self._at = element
-        self._speechless += name in _SPEECHLESS
+        self._current = element
+        self._textless_depth += name in _TEXTLESS
         if name in BLOCKS or name == "br":
-            self._before = ""
-        has_raised_class = bool(self._raised_classes) and "class" in element.attributes
+            self._text_before = ""
+        may_be_raised = bool(self._raised_classes) and "class" in element.attributes
         has_style = "style" in element.attributes or "face" in element.attributes
-        if name == "sup" or has_style or has_raised_class:
-            self._begin_run(element)
+        if name == "sup" or has_style or may_be_raised:
+            self._begin_style(element)
 
-    def _begin_run(self, element: Element) -> None:
-        """Note if an element raises its text or names a font."""
-        style = element.get("style")
-        if self._runs:
-            outer = self._runs[-1]
+    def _begin_style(self, element: Element) -> None:
+        """Add the style of an element if it differs from the style around it."""
+        css = element.get("style")
+        if self._styles:
+            outer = self._styles[-1]
         else:
-            outer = _Run(element, False, "")
+            outer = _TextStyle(element, False, "")
         is_raised = outer.is_raised or element.name == "sup"
         # The cells of a table are aligned, not raised.
         if not is_raised and element.name not in BLOCKS:
-            is_raised = _RAISED_STYLE.search(style) is not None
+            is_raised = _RAISED_STYLE.search(css) is not None
             if self._raised_classes and not is_raised:
                 is_raised = not self._raised_classes.isdisjoint(element.get("class").split())
-        family = _FONT_FAMILY.search(style)
+        family = _FONT_FAMILY.search(css)
         if family:
             face = family[1]
         else:
             face = element.get("face").partition(",")[0]
-        font = outer.font
+        symbol_font = outer.symbol_font
         if face:
-            font = find_symbol_font(face)
-        if is_raised != outer.is_raised or font != outer.font:
-            self._runs.append(_Run(element, is_raised, font))
+            symbol_font = find_symbol_font(face)
+        if is_raised != outer.is_raised or symbol_font != outer.symbol_font:
+            self._styles.append(_TextStyle(element, is_raised, symbol_font))
 
     def end(self, name: str) -> None:
-        if self._runs and self._runs[-1].element is self._at:
-            self._runs.pop()
-        self._at = self._at.parent or self._at
-        self._speechless -= name in _SPEECHLESS
+        if self._styles and self._styles[-1].element is self._current:
+            self._styles.pop()
+        self._current = self._current.parent or self._current
+        self._textless_depth -= name in _TEXTLESS
 
     def data(self, text: str) -> None:
-        if self._speechless:
-            if self._at.name == "style":
+        if self._textless_depth:
+            if self._current.name == "style":
                 self._raised_classes |= _find_raised_classes(text)
             return
-        if self._runs:
-            run = self._runs[-1]
-            if run.font:
-                text = show_symbols(run.font, text)
-            if run.is_raised:
-                text = write_superscript(text, self._before)
-        self._at.contents.append(text)
-        self._before = text[-_BEFORE:]
+        if self._styles:
+            style = self._styles[-1]
+            if style.symbol_font:
+                text = show_symbols(style.symbol_font, text)
+            if style.is_raised:
+                text = write_superscript(text, self._text_before)
+        self._current.contents.append(text)
+        self._text_before = text[-_MAX_TEXT_BEFORE:]
 
     def close(self) -> ParsedPage:
         return self._page
 
 
 def _find_raised_classes(sheet: str) -> set[str]:
-    """Return the classes of elements whose text a style sheet raises."""
+    """Return the classes of elements whose text a style sheet raises: `up` of `.up {…: super}`."""
     classes: set[str] = set()
     for match in islice(_RAISED_STYLE.finditer(sheet), _MAX_RULES):
-        begin = sheet.rfind("{", 0, match.start())
-        # Sheets in a sheet, such as `@media`, begin with a brace, too.
-        before = max(sheet.rfind(sign, 0, max(begin, 0)) for sign in "{}")
-        classes.update(_CLASS.findall(sheet[before + 1 : max(begin, 0)].strip()))
+        rule_start = max(0, sheet.rfind("{", 0, match.start()))
+        # Before its selectors stands the end of another rule, or the brace of `@media` or the like.
+        selectors_start = 1 + max(sheet.rfind(brace, 0, rule_start) for brace in "{}")
+        selectors = sheet[selectors_start:rule_start].strip()
+        classes.update(_CLASS_SELECTOR.findall(selectors))
     return classes
 
 
@@ -228,8 +237,8 @@ def parse_page(source: str) -> ParsedPage:
     """Parse a page, even if it is badly broken or empty."""
     from lxml import etree
 
-    parser = etree.HTMLParser(target=_Tree(), recover=True)
-    parser.feed(_DECLARED.sub("", source))
+    parser = etree.HTMLParser(target=_TreeBuilder(), recover=True)
+    parser.feed(_DECLARATION.sub("", source))
     page: ParsedPage = parser.close()
     return page
 
@@ -240,64 +249,67 @@ def is_shown(element: Element) -> bool:
 
 
 def find_contents(element: Element) -> list[Element | str]:
-    """Return what is shown in an element: its content, or what is filled into a field of a form."""
+    """Return what an element shows: its contents, or what is filled into a field of a form."""
     if element.name == "input":
-        return [f" {_read_entry(element)} "]
+        return [f" {_read_input(element)} "]
     if element.name == "select":
-        return _find_chosen(element)
+        return _find_selected_options(element)
     return element.contents
 
 
-def _read_entry(field: Element) -> str:
-    """Return what a field of a form shows: its text, or whether it is ticked."""
+def _read_input(field: Element) -> str:
+    """Return what a field of a form shows: its text, or a ballot box if it is ticked."""
     kind = field.get("type").lower()
-    if kind in _NO_ENTRY:
+    if kind in _INPUTS_WITHOUT_TEXT:
         return ""
     if kind not in ("checkbox", "radio"):
         return field.get("value")
-    # Pages also open their menus by boxes that nobody sees.
+    # An empty box is left out: many pages open their menus by check boxes that nobody sees.
     return "\u2611" if "checked" in field.attributes else ""
 
 
-def _find_chosen(menu: Element) -> list[Element | str]:
-    """Return what a menu of a form shows: the selected options, else the first one."""
+def _find_selected_options(menu: Element) -> list[Element | str]:
+    """Return the selected options of a menu, or the first one, each between blanks."""
     options: list[Element] = []
     for inner in menu.contents:
         if isinstance(inner, Element):
             group = inner.contents if inner.name == "optgroup" else [inner]
             options += (option for option in group if isinstance(option, Element))
-    chosen = [option for option in options if "selected" in option.attributes]
-    if not chosen and "multiple" not in menu.attributes:
-        chosen = options[:1]
+    selected = [option for option in options if "selected" in option.attributes]
+    if not selected and "multiple" not in menu.attributes:
+        selected = options[:1]
     contents: list[Element | str] = [" "]
-    for option in chosen:
+    for option in selected:
         contents += (option, " ")
     return contents
 
 
 def join_lines(text: str) -> str:
-    """Return a text on one line."""
+    """Return a text on one line, with single blanks between words."""
     return " ".join(clean(text).split())
 
 
-def read_line(element: Element, most: int = sys.maxsize) -> str:
+def read_line(element: Element, max_pieces: int = sys.maxsize) -> str:
     """Return all that an element shows on one line; only blocks and line breaks separate words.
 
-    Empty for an element of more than `most` pieces: texts, and two for each element.
+    Empty for an element of `max_pieces` or more: one for each text in it, two for each element.
     """
-    pieces = list(islice(_read_pieces(element, " "), most))
-    if len(pieces) < most:
+    pieces = list(islice(_read_pieces(element, " "), max_pieces))
+    if len(pieces) < max_pieces:
         return join_lines("".join(pieces))
     return ""
 
 
 def read_preformatted(element: Element) -> str:
-    """Return all that an element shows, with its line ends and blanks."""
+    """Return all that an element shows, with the line ends and blanks in it."""
     return "".join(_read_pieces(element, "")).strip("\r\n")
 
 
 def _read_pieces(element: Element, gap: str) -> Iterator[str]:
-    """Yield the texts in an element without recursion, with a `gap` at both ends of a block."""
+    """Yield the shown texts in an element, with a `gap` at both ends of each block.
+
+    It does not recurse, since pages may nest thousands deep.
+    """
     stack = element.contents[::-1]
     while stack:
         inner = stack.pop()
@@ -306,6 +318,6 @@ def _read_pieces(element: Element, gap: str) -> Iterator[str]:
         elif inner.name == "br":
             yield "\n"
         elif is_shown(inner):
-            around = gap if inner.name in BLOCKS else ""
-            yield around
-            stack += [around, *reversed(find_contents(inner))]
+            end = gap if inner.name in BLOCKS else ""
+            yield end
+            stack += [end, *reversed(find_contents(inner))]

@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from engine.corpus.formats.html.nodes import Element, is_shown, join_lines, read_line
 from engine.corpus.formats.word_numbers import parse_whole_number
 from engine.corpus.text.blocks import format_table
 
 # Maximum number of columns or rows that one cell may span.
-_WIDEST = 50
+_MAX_SPAN = 50
 # Maximum number of columns that a row may get from cells that span several.
-_WIDEST_ROW = 200
+_MAX_SPANNED_ROW = 200
 # Maximum length of a cell that spans rows and is repeated in each.
 _MAX_REPEATED_LENGTH = 60
 
 # Elements of a table that hold its cells.
 _AROUND_CELLS = ("tbody", "thead", "tfoot", "tr", "form", "colgroup")
-# A row element with its cells.
-_Row = tuple[Element, list[Element]]
-# Column → number of further rows that a cell spans, and its text if it is short.
-_Spans = dict[int, tuple[int, str]]
 
 
-# Flags of what an element may hold.
-_NO_CELLS = 1
-_NAME = 2
+class _Row(NamedTuple):
+    """A row of a table: its element, which is a cell if that is in no row, and its cells."""
+
+    element: Element
+    cells: list[Element]
+
+
+class _Span(NamedTuple):
+    """What a cell leaves in the column below: further rows that it spans, its text if short."""
+
+    rows: int
+    text: str
+
+
+# Flags of what an element contains. Headings, sections and the like stand in no table of data, so
+# they show that a table only serves for layout.
+_LAYOUT = 1
+_HEADER_CELL = 2
 _LIST = 4
 _ROW = 8
-_HELD = {
-    # These elements show that a table is used for layout.
+_CONTENT_OF = {
     **dict.fromkeys(
-        ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _NO_CELLS
+        ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "article", "section"), _LAYOUT
     ),
-    "th": _NAME,
+    "th": _HEADER_CELL,
     "ul": _LIST,
     "ol": _LIST,
     "tr": _ROW,
@@ -41,105 +52,116 @@ _HELD = {
 
 
 class Tables:
-    """The tables of a page.
+    """A reader of the tables of a page, whose `elements` are in the order of the page.
 
-    One pass finds what each element holds, since tables may nest thousands deep.
+    One pass over them finds the flags of what each contains: tables may nest thousands deep, and
+    looking into each would take quadratic time.
     """
 
     def __init__(self, elements: Sequence[Element]) -> None:
-        self._held: dict[Element, int] = {}
+        self._contents: dict[Element, int] = {}
+        # Reversed, an element comes after all that it contains.
         for element in reversed(elements):
-            holds = self._held.get(element, 0) | _HELD.get(element.name, 0)
-            if holds and element.parent is not None and is_shown(element):
-                self._held[element.parent] = self._held.get(element.parent, 0) | holds
+            flags = self._contents.get(element, 0) | _CONTENT_OF.get(element.name, 0)
+            if flags and element.parent is not None and is_shown(element):
+                self._contents[element.parent] = self._contents.get(element.parent, 0) | flags
 
     def read(self, table: Element) -> str | None:
-        """Return the caption of a table, what is outside its cells, and its rows.
+        """Return a table as lines: its caption and what is outside its cells, then its rows.
 
-        None for a table that is only used for layout.
+        None for a table that only serves for layout.
         """
-        holds = self._held.get(table, 0)
-        if table.get("role") in ("presentation", "none") or holds & _NO_CELLS:
+        flags = self._contents.get(table, 0)
+        if table.get("role") in ("presentation", "none") or flags & _LAYOUT:
             return None
-        rows, around = self._split(table)
-        has_columns = any(len(cells) > 1 for _, cells in rows)
-        if holds & _NAME or (has_columns and not holds & _LIST):
-            return "\n".join(filter(None, (*around, _format_rows(rows))))
+        rows, outside = self._split(table)
+        has_columns = any(len(row.cells) > 1 for row in rows)
+        if flags & _HEADER_CELL or (has_columns and not flags & _LIST):
+            return "\n".join(filter(None, (*outside, _format_rows(rows))))
         return None
 
     def _split(self, table: Element) -> tuple[list[_Row], list[str]]:
-        """Return the rows with their cells, and what stands outside them.
+        """Return the rows of a table, and the texts outside its cells, such as its caption.
 
-        A cell outside a row is a row of its own.
+        A cell that is in no row belongs to the row before it, or begins the first one.
         """
         rows: list[_Row] = []
-        around: list[str] = []
+        outside: list[str] = []
         stack = table.contents[::-1]
         while stack:
             node = stack.pop()
             if isinstance(node, str):
-                around.append(join_lines(node))
+                outside.append(join_lines(node))
             elif not is_shown(node):
                 continue
             elif node.name in ("td", "th"):
                 if not rows:
-                    rows.append((node, []))
-                rows[-1][1].append(node)
-            elif node.name in _AROUND_CELLS or self._held.get(node, 0) & _ROW:
+                    rows.append(_Row(node, []))
+                rows[-1].cells.append(node)
+            elif node.name in _AROUND_CELLS or self._contents.get(node, 0) & _ROW:
                 if node.name == "tr":
-                    rows.append((node, []))
+                    rows.append(_Row(node, []))
                 stack += reversed(node.contents)
             else:
-                around.append(read_line(node))
-        return rows, around
+                outside.append(read_line(node))
+        return rows, outside
 
 
 def _format_rows(rows: list[_Row]) -> str:
+    """Return rows as lines, each with the texts of the cells that reach into it from above."""
     lines: list[list[str]] = []
-    headed: bool | None = None
+    has_header = False
     group: Element | None = None
-    above: _Spans = {}
-    for row, cells in rows:
-        # No cell spans rows beyond those of its group.
-        if row.parent is not group:
-            group = row.parent
-            above = {}
-        line, above = _build_line(cells, above)
+    spans: dict[int, _Span] = {}
+    for row in rows:
+        # No cell spans rows beyond those of its group, such as `thead`.
+        if row.element.parent is not group:
+            group = row.element.parent
+            spans = {}
+        line, spans = _build_line(row.cells, spans)
         if any(line):
             if not lines:
-                is_head = group is not None and group.name == "thead"
-                headed = is_head or all(cell.name == "th" for cell in cells) or None
+                in_head = group is not None and group.name == "thead"
+                has_header = in_head or all(cell.name == "th" for cell in row.cells)
             lines.append(line)
-    headed = headed and len(lines) > 1 and len(lines[0]) > 1
+    # With None, `format_table` itself looks for a row that names the columns.
+    headed = None
+    if has_header:
+        headed = len(lines) > 1 and len(lines[0]) > 1
     return format_table(lines, headed=headed)
 
 
-def _build_line(cells: list[Element], above: _Spans) -> tuple[list[str], _Spans]:
-    """Return a row with a text for every column, and the spans that reach into the next row.
+def _build_line(
+    cells: list[Element], spans: dict[int, _Span]
+) -> tuple[list[str], dict[int, _Span]]:
+    """Return the text of each column of a row, and the spans that reach into the next row.
 
-    Columns that a cell of this or a previous row spans are included.
+    `spans` are those that reach into this row, by column.
     """
     line: list[str] = []
-    below = {column: (left - 1, text) for column, (left, text) in above.items() if left > 1}
+    next_spans: dict[int, _Span] = {}
+    for column, span in spans.items():
+        if span.rows > 1:
+            next_spans[column] = _Span(span.rows - 1, span.text)
     for cell in cells:
-        while len(line) in above:
-            line.append(above[len(line)][1])
-        room = max(1, _WIDEST_ROW - len(line))
+        while len(line) in spans:
+            line.append(spans[len(line)].text)
+        column = len(line)
         text = read_line(cell)
-        width = min(room, _read_span(cell, "colspan"))
+        width = min(_read_span(cell, "colspan"), max(1, _MAX_SPANNED_ROW - column))
         height = _read_span(cell, "rowspan")
-        if height > 1 and len(line) < _WIDEST_ROW:
-            start = len(line)
-            below |= dict.fromkeys(range(start, start + width), (height - 1, ""))
+        if height > 1 and column < _MAX_SPANNED_ROW:
+            next_spans |= dict.fromkeys(range(column, column + width), _Span(height - 1, ""))
             if len(text) <= _MAX_REPEATED_LENGTH:
-                below[start] = (height - 1, text)
+                next_spans[column] = _Span(height - 1, text)
         line += [text, *[""] * (width - 1)]
-    # A row without cells adds nothing.
+    # A row without cells of its own stays empty.
     if cells:
-        rest = range(len(line), max(above, default=-1) + 1)
-        line += [above.get(column, (0, ""))[1] for column in rest]
-    return line, below
+        for column in range(len(line), max(spans, default=-1) + 1):
+            line.append(spans[column].text if column in spans else "")
+    return line, next_spans
 
 
-def _read_span(cell: Element, name: str) -> int:
-    return max(1, min(parse_whole_number(cell.get(name), 1), _WIDEST))
+def _read_span(cell: Element, attribute: str) -> int:
+    """Return how many columns (`colspan`) or rows (`rowspan`) a cell spans, within bounds."""
+    return max(1, min(parse_whole_number(cell.get(attribute), 1), _MAX_SPAN))

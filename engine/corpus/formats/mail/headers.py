@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from codecs import lookup
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
@@ -20,15 +20,18 @@ from engine.core.characters import clean
 from engine.corpus.formats.plain import find_codec, guess_encoding, is_mostly_utf8
 from engine.corpus.formats.plain.unnamed_encodings import decode_plausibly, is_plausible
 
-_WORD = re.compile(r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL)
-"""An encoded word; the last word of a field may lack its own end."""
+_ENCODED_WORD = re.compile(
+    r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL
+)
+"""An encoded word, such as `=?utf-8?Q?caf=C3=A9?=`; the last one of a field may lack its end."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,3}\s*")
-_HEX = re.compile(rb"=([0-9A-Fa-f]{2})")
-_RAW = re.compile("[\x80-\U0010ffff]")
-_JAPANESE = re.compile(r"\x1b(?:\$[@B]|\([BJI])")
+_QUOTED_BYTE = re.compile(rb"=([0-9A-Fa-f]{2})")
+# What switches ISO-2022-JP to another set of letters.
+_JAPANESE_ESCAPE = re.compile(r"\x1b(?:\$[@B]|\([BJI])")
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
-_NAMES = (("content-disposition", "filename"), ("content-type", "name"))
-_BY_CHANCE_UTF8 = frozenset(
+# Fields of a part and their parameters that name its file.
+_FILE_NAME_PARAMETERS = (("content-disposition", "filename"), ("content-type", "name"))
+_MAY_LOOK_LIKE_UTF8 = frozenset(
     {
         "gb18030",
         "gbk",
@@ -48,17 +51,16 @@ _BY_CHANCE_UTF8 = frozenset(
     }
 )
 """Encodings in which a short word may also be valid UTF-8, with two bytes per character."""
-# Maximum number of bytes of a text.
-_MAX_EVIDENCE = 4096
-# The declared charset of a text that was converted afterwards, if it holds no NUL.
-_WIDE = ("utf-16", "utf-32")
+# Number of bytes of a body that are examined.
+_MAX_BODY_SAMPLE = 4096
+_UTF_16_OR_32 = ("utf-16", "utf-32")
 # The first character that takes three bytes in UTF-8.
-_THREE_BYTES = "\u0800"
+_FIRST_OF_THREE_BYTES = "\u0800"
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedWord:
-    """An encoded word as written: `charset`, `coding` (b or q), and its text."""
+class _EncodedWord:
+    """An encoded word as written; `coding` is b for base64 or q for quoted-printable."""
 
     charset: str
     coding: str
@@ -70,12 +72,21 @@ class EncodedWord:
         return self.coding == "q" or _BASE64.fullmatch(self.text) is not None
 
 
+def write_mail(header: Mapping[str, str], body: str) -> str:
+    """Return the text of a mail: a line `name: value` for each field that is set, and the body."""
+    lines = [f"{name}: {value}" for name, value in header.items() if value]
+    return "\n\n".join(filter(None, ("\n".join(lines), body)))
+
+
 class FieldDecoder:
     """A decoder of the header fields of one message.
 
     Bytes without a declared encoding, or with a wrong one, are in UTF-8, else in an encoding that
     the message names for one of its parts, else in the most likely encoding of all such bytes of
     its header.
+
+    A raw value is a field as Python's parser gives it, with a lone surrogate for each byte beyond
+    ASCII.
     """
 
     def __init__(self, message: Message) -> None:
@@ -86,87 +97,90 @@ class FieldDecoder:
             if charset:
                 codecs[find_codec(charset)] = None
             for _, value in part.raw_items():
-                data = _encode(str(value))
+                data = _restore_bytes(str(value))
                 if not data.isascii():
                     undeclared.append(data)
-        self._charsets = tuple(codecs)
-        self._evidence = b"\n".join(undeclared)
+        # The codecs that parts declare, without repetitions.
+        self._codecs = tuple(codecs)
+        self._undeclared_header_bytes = b"\n".join(undeclared)
         self._message = message
 
     @cached_property
-    def _body(self) -> bytes:
-        """The beginning of a text that is not in UTF-8."""
-        return next(filter(None, map(_find_undeclared_bytes, self._message.walk())), b"")
+    def _legacy_body_bytes(self) -> bytes:
+        """The beginning of the first text of the message that is not in UTF-8, if there is one."""
+        return next(filter(None, map(_find_legacy_bytes, self._message.walk())), b"")
 
     def read_field(self, message: Message, name: str) -> str:
         """Return the first field of a name, on one line, empty if missing."""
-        return self.decode(find_raw_field(message, name))
+        return self.decode(_find_raw_field(message, name))
 
     def decode(self, value: str, *, is_first: bool = True) -> str:
         """Return a raw value as shown, on one line, with its encoded words decoded if possible."""
         pieces: list[str] = []
-        words: list[EncodedWord] = []
+        words: list[_EncodedWord] = []
         end = 0
-        for match in _WORD.finditer(value):
-            word = EncodedWord(match[1].lower(), match[2].lower(), match[3] or match[4] or "")
+        for match in _ENCODED_WORD.finditer(value):
+            word = _EncodedWord(match[1].lower(), match[2].lower(), match[3] or match[4] or "")
             if not word.is_sound:
                 continue
             between = value[end : match.start()]
+            # Blanks between two encoded words are not shown.
             if between.strip() or not words:
-                pieces += [self._decode_words(words), self.decode_bytes(between)]
+                pieces += [self._decode_words(words), self._decode_raw(between)]
                 words = []
             words.append(word)
             end = match.end()
-        pieces += [self._decode_words(words), self.decode_bytes(value[end:])]
-        text = " ".join(clean("".join(pieces)).split())
-        if is_first and text != value and _WORD.fullmatch(text):
+        pieces += [self._decode_words(words), self._decode_raw(value[end:])]
+        text = _squeeze("".join(pieces))
+        if is_first and text != value and _ENCODED_WORD.fullmatch(text):
             # Some programs encode a value twice.
             return self.decode(text, is_first=False)
         return text
 
-    def decode_bytes(self, value: str) -> str:
+    def _decode_raw(self, value: str) -> str:
         """Decode the bytes in a raw value, and leave its encoded words as they are."""
-        if _JAPANESE.search(value):
+        if _JAPANESE_ESCAPE.search(value):
             with suppress(UnicodeError):
-                return _encode(value).decode("iso2022_jp_ext")
-        if _RAW.search(value):
-            return self._decode_bytes(_encode(value), "")
-        return value
+                return _restore_bytes(value).decode("iso2022_jp_ext")
+        if value.isascii():
+            return value
+        return self._decode_bytes(_restore_bytes(value), "")
 
     def read_file_name(self, part: Message) -> str:
         """Return the file name of a part, empty if it has none."""
-        for field, parameter in _NAMES:
-            value = find_raw_field(part, field)
+        for field, parameter in _FILE_NAME_PARAMETERS:
+            value = _find_raw_field(part, field)
             if not value:
                 continue
+            # `Message` finds the parameter in the field, which must not have lone surrogates.
             decoded = Message()
-            decoded[field] = self.decode_bytes(value)
+            decoded[field] = self._decode_raw(value)
             with suppress(ValueError, LookupError, UnicodeError, TypeError):
-                file_name = decoded.get_param(parameter, header=field)
-                name = ""
-                if file_name:
-                    name = self._decode_parameter(file_name)
+                stated = decoded.get_param(parameter, header=field)
+                name = self._decode_parameter(stated) if stated else ""
                 if name:
                     return name
         return ""
 
     def _decode_parameter(self, value: str | tuple[str | None, str | None, str]) -> str:
-        """Return the text of a parameter.
+        """Return the text of a parameter on one line.
 
-        A parameter that names its encoding (RFC 2231) has one character per byte.
+        One that names its encoding (RFC 2231) is a tuple of that, a language, and a text with one
+        character per byte.
         """
         if isinstance(value, tuple):
             charset, _, text = value
             with suppress(UnicodeError):
                 text = self._decode_bytes(text.encode("latin-1"), charset or "")
-            return " ".join(clean(text).split())
+            return _squeeze(text)
         name = self.decode(value)
         if _PERCENT.search(name):
+            # Some programs write a name as in the address of a page.
             with suppress(UnicodeError):
-                return " ".join(clean(unquote_to_bytes(name).decode("utf-8")).split())
+                return _squeeze(unquote_to_bytes(name).decode("utf-8"))
         return name
 
-    def _decode_words(self, words: list[EncodedWord]) -> str:
+    def _decode_words(self, words: list[_EncodedWord]) -> str:
         """Decode encoded words that follow each other.
 
         Some programs split a character between two words, so their bytes are joined first.
@@ -177,13 +191,13 @@ class FieldDecoder:
         return "".join(texts)
 
     def _decode_bytes(self, data: bytes, charset: str) -> str:
-        declared = decode_declared(data, charset)
-        if declared is not None:
-            return declared
-        text = decode_plausibly(data, self._charsets, self._guess_encodings(data))
+        """Decode bytes of a field, in `charset` if they are valid in it; empty if none is named."""
+        text = decode_declared(data, charset)
+        if text is None:
+            text = decode_plausibly(data, self._codecs, self._guess_encodings(data))
         if text is not None:
             return text
-        for codec in self._charsets:
+        for codec in self._codecs:
             text = _decode_strictly(data, codec)
             if text is not None:
                 return text
@@ -191,22 +205,30 @@ class FieldDecoder:
 
     def _guess_encodings(self, data: bytes) -> Iterator[str]:
         """Yield the likely encodings of the message's bytes, its header's, and `data` alone."""
-        if self._body:
-            yield guess_encoding(self._evidence + b"\n" + self._body)
-        if self._evidence:
-            yield guess_encoding(self._evidence)
+        header = self._undeclared_header_bytes
+        if self._legacy_body_bytes:
+            yield guess_encoding(header + b"\n" + self._legacy_body_bytes)
+        if header:
+            yield guess_encoding(header)
         yield guess_encoding(data)
+
+
+def _squeeze(text: str) -> str:
+    """Return a text on one line, with single blanks."""
+    return " ".join(clean(text).split())
 
 
 def decode_declared(data: bytes, charset: str) -> str | None:
     """Decode bytes as UTF-8 if they are valid, whatever `charset` says, else in the charset.
 
-    None if they are valid in neither.
+    None if they are valid in neither. A charset in which a word may be valid UTF-8 by chance comes
+    first, unless the word would have a letter of three bytes.
     """
     codec = find_codec(charset)
-    is_wide = codec.startswith(_WIDE) and b"\0" not in data
+    # UTF-16 has a NUL in nearly every text; without one, the text was converted afterwards.
+    was_converted = codec.startswith(_UTF_16_OR_32) and b"\0" not in data
     declared = None
-    if charset and not is_wide:
+    if charset and not was_converted:
         declared = _decode_strictly(data, codec)
     if data.isascii():
         if declared is None:
@@ -219,40 +241,38 @@ def decode_declared(data: bytes, charset: str) -> str | None:
             if is_plausible(text.replace("\ufffd", "")):
                 return text
         return declared
-    if declared is None or not _may_be_utf8_by_chance(codec) or max(as_utf8) >= _THREE_BYTES:
+    if declared is None or not _may_look_like_utf8(codec) or max(as_utf8) >= _FIRST_OF_THREE_BYTES:
         return as_utf8
     return declared
 
 
-def _find_undeclared_bytes(part: Message) -> bytes:
-    """Return the beginning of a part's text if it is not in UTF-8, or an empty value."""
+def _find_legacy_bytes(part: Message) -> bytes:
+    """Return the beginning of a part's text if it is not in UTF-8, else an empty value."""
     if part.get_content_maintype() != "text":
         return b""
     content = part.get_payload(decode=True)
     if not isinstance(content, bytes) or content.isascii():
         return b""
-    content = content[:_MAX_EVIDENCE]
+    content = content[:_MAX_BODY_SAMPLE]
     if _decode_strictly(content, "utf-8") is None:
         return content
     return b""
 
 
-def find_raw_field(message: Message, name: str) -> str:
-    """Return the first field of a name as it stands in the message.
-
-    A lone surrogate stands for each byte beyond ASCII.
-    """
+def _find_raw_field(message: Message, name: str) -> str:
+    """Return the raw value of the first field of a name, empty if missing."""
     for key, value in message.raw_items():
         if key.lower() == name.lower():
             return str(value)
     return ""
 
 
-def _encode(value: str) -> bytes:
+def _restore_bytes(value: str) -> bytes:
+    """Return the bytes of a raw value."""
     return value.encode("utf-8", "surrogateescape")
 
 
-def _decode_word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
+def _decode_word_bytes(words: Iterator[_EncodedWord]) -> Iterator[bytes]:
     """Yield the bytes of encoded words of one charset.
 
     Base64 that ends within a group continues in the next word.
@@ -262,8 +282,8 @@ def _decode_word_bytes(words: Iterator[EncodedWord]) -> Iterator[bytes]:
         if word.coding == "q":
             yield _decode_base64(packed)
             packed = ""
-            text = _encode(word.text).replace(b"_", b" ")
-            yield _HEX.sub(lambda match: bytes([int(match[1], 16)]), text)
+            text = _restore_bytes(word.text).replace(b"_", b" ")
+            yield _QUOTED_BYTE.sub(lambda match: bytes.fromhex(match[1].decode()), text)
             continue
         packed += "".join(word.text.split())
         if len(packed) % 4 == 0 or packed.endswith("="):
@@ -276,17 +296,20 @@ def _decode_base64(packed: str) -> bytes:
     """Decode base64 whatever its padding, without incomplete bytes."""
     packed = packed.rstrip("=")
     if len(packed) % 4 == 1:
+        # A single letter at the end has six bits, which make no byte.
         packed = packed[:-1]
-    return b64decode(packed + "=" * (-len(packed) % 4))
+    padding = "=" * (-len(packed) % 4)
+    return b64decode(packed + padding)
 
 
 def _decode_strictly(data: bytes, codec: str) -> str | None:
+    """Return the text of bytes, None if they are not valid in a codec, or if that is unknown."""
     with suppress(UnicodeError, LookupError, ValueError):
         return data.decode(codec)
     return None
 
 
-def _may_be_utf8_by_chance(codec: str) -> bool:
+def _may_look_like_utf8(codec: str) -> bool:
     with suppress(LookupError):
-        return lookup(codec).name in _BY_CHANCE_UTF8
+        return lookup(codec).name in _MAY_LOOK_LIKE_UTF8
     return False

@@ -7,33 +7,38 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import Finding, Member, UnreadableFileError, read_bytes
 from engine.corpus.formats.html import decode_page, render_text
-from engine.corpus.formats.mail.outlook import (
+from engine.corpus.formats.mail.headers import write_mail
+from engine.corpus.formats.mail.mapi import (
     UNICODE,
+    WESTERN,
     decode_text,
-    find_page_codec,
+    find_codec_of_page,
     read_packed_rtf,
 )
 from engine.corpus.text.metadata import title_from_name
 
-# The level, id and length of an attribute.
-_ATTRIBUTE = struct.Struct("<xII")
+# The level (a byte that is skipped), the id and the length of an attribute.
+_ATTRIBUTE_HEAD = struct.Struct("<xII")
 # Number of bytes before the first attribute: signature and key.
-_FIRST = 6
+_FILE_HEADER = 6
+# Number of bytes of the checksum after the value of an attribute.
 _CHECKSUM = 2
+# Ids of attributes of a mail, then of an attachment, which follow its `_ATTACHMENT_BEGIN`.
 _CODE_PAGE = 0x00069007
-_SUBJECT = 0x00018004
-_BODY = 0x0002800C
-_PROPERTIES = 0x00069003
-_ATTACHMENT = 0x00069002
-_TITLE = 0x00018010
-_DATA = 0x0006800F
+_SUBJECT_ATTRIBUTE = 0x00018004
+_BODY_ATTRIBUTE = 0x0002800C
+_MAIL_PROPERTIES = 0x00069003
+_ATTACHMENT_BEGIN = 0x00069002
+_FILE_NAME = 0x00018010
+_FILE_CONTENT = 0x0006800F
 _ATTACHMENT_PROPERTIES = 0x00069005
 
-# Properties of Outlook: forms of the body, the sender, and the content and the names of a file.
+# Ids of properties: forms of the body, the sender, and the content and the names of a file.
 _PLAIN_BODY = 0x1000
 _PAGE_BODY = 0x1013
 _RTF_BODY = 0x1009
@@ -42,13 +47,27 @@ _SENDER = 0x0C1A
 _CONTENT = 0x3701
 _LONG_NAME = 0x3707
 _SHOWN_NAME = 0x3001
-# Number of bytes of a property by its kind; others name their length.
+# Number of bytes of a property by its type; those of other types state their length.
 _LENGTHS = {2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16}
-_OBJECT = 13
-_UNICODE = 31
-_SEVERAL = 0x1000
+_OBJECT_TYPE = 13
+_UNICODE_TYPE = 31
+# Flag of a type: the property has several values.
+_MULTIPLE = 0x1000
+# The first id of a property that also has a name.
 _NAMED = 0x8000
-_ID_LENGTH = 16
+_GUID_LENGTH = 16
+
+
+class _Property(NamedTuple):
+    """A value of a MAPI property, with the id and the type of the property."""
+
+    id: int
+    type: int
+    value: bytes
+
+    def choose_codec(self, codec: str) -> str:
+        """Return the codec of a text: `codec`, that of the mail, unless it is in Unicode."""
+        return UNICODE if self.type == _UNICODE_TYPE else codec
 
 
 @dataclass(slots=True)
@@ -69,18 +88,20 @@ class _Attachment:
     content: bytes = b""
 
     def add(self, attribute: int, value: bytes, codec: str) -> None:
-        """Take the value of an attribute, if it is a name or the content."""
-        if attribute == _TITLE:
+        """Take the value of an attribute by its id, if it is a name or the content."""
+        if attribute == _FILE_NAME:
             self.name = decode_text(value, codec)
-        elif attribute == _DATA:
+        elif attribute == _FILE_CONTENT:
             self.content = value
         elif attribute == _ATTACHMENT_PROPERTIES:
-            for code, kind, stated in _read_properties(value):
-                if code == _CONTENT:
-                    # What stood elsewhere is the icon of an object.
-                    self.content = stated[_ID_LENGTH:] if kind == _OBJECT else stated
-                elif code == _LONG_NAME or (code == _SHOWN_NAME and not self.name):
-                    self.name = decode_text(stated, _choose_codec(kind, codec)) or self.name
+            for prop in _read_properties(value):
+                if prop.id == _CONTENT:
+                    # If it is an object, `_FILE_CONTENT` has only its icon.
+                    is_object = prop.type == _OBJECT_TYPE
+                    self.content = prop.value[_GUID_LENGTH:] if is_object else prop.value
+                elif prop.id == _LONG_NAME or (prop.id == _SHOWN_NAME and not self.name):
+                    name = decode_text(prop.value, prop.choose_codec(codec))
+                    self.name = name or self.name
 
 
 class TnefReader:
@@ -90,9 +111,7 @@ class TnefReader:
         """Read a file; see `Reader.read`."""
         mail = unpack_mail(read_bytes(path, data), path)
         if mail.body:
-            fields = {"Subject": mail.subject, "From": mail.sender}
-            lines = [f"{name}: {value}" for name, value in fields.items() if value]
-            text = "\n\n".join(filter(None, ("\n".join(lines), mail.body)))
+            text = write_mail({"Subject": mail.subject, "From": mail.sender}, mail.body)
             title = mail.subject or title_from_name(path)
             yield ReadDocument(title, text, author=mail.sender, format="eml")
         elif not mail.files:
@@ -104,92 +123,99 @@ READER = TnefReader()
 
 
 def unpack_mail(content: bytes, path: Path) -> PackedMail:
-    """Return what is whole in a winmail.dat; nothing for other content."""
+    """Return what is whole in a winmail.dat: nothing for other content."""
     mail = PackedMail()
-    codec = find_page_codec(0)
+    codec = WESTERN
+    # The sender and the forms of the body, by the ids of their properties.
     texts: dict[int, str] = {}
-    attached: list[_Attachment] = []
+    attachments: list[_Attachment] = []
     for attribute, value in _read_attributes(content):
         if attribute == _CODE_PAGE and len(value) >= 4:
-            codec = find_page_codec(int.from_bytes(value[:4], "little"))
-        elif attribute == _ATTACHMENT:
-            attached.append(_Attachment())
-        elif attached:
-            attached[-1].add(attribute, value, codec)
-        elif attribute == _SUBJECT:
+            codec = find_codec_of_page(int.from_bytes(value[:4], "little"))
+        elif attribute == _ATTACHMENT_BEGIN:
+            attachments.append(_Attachment())
+        elif attachments:
+            attachments[-1].add(attribute, value, codec)
+        elif attribute == _SUBJECT_ATTRIBUTE:
             mail.subject = " ".join(decode_text(value, codec).split())
-        elif attribute == _BODY:
+        elif attribute == _BODY_ATTRIBUTE:
             texts[_PLAIN_BODY] = decode_text(value, codec)
-        elif attribute == _PROPERTIES:
-            for code, kind, stated in _read_properties(value):
-                if code == _SENDER or code in _BODIES:
-                    texts[code] = _read_text(code, kind, stated, codec, path)
+        elif attribute == _MAIL_PROPERTIES:
+            for prop in _read_properties(value):
+                if prop.id == _SENDER or prop.id in _BODIES:
+                    texts[prop.id] = _read_text(prop, codec, path)
     mail.sender = texts.get(_SENDER, "")
-    forms = (texts.get(form, "").strip() for form in _BODIES)
-    mail.body = next(filter(None, forms), "")
-    for number, file in enumerate(attached, 1):
-        if file.content:
-            mail.files.append(Member(file.name or f"attachment-{number}", file.content))
+    bodies = (texts.get(form, "").strip() for form in _BODIES)
+    mail.body = next(filter(None, bodies), "")
+    for number, attachment in enumerate(attachments, 1):
+        if attachment.content:
+            name = attachment.name or f"attachment-{number}"
+            mail.files.append(Member(name, attachment.content))
     return mail
 
 
-def _choose_codec(kind: int, codec: str) -> str:
-    return UNICODE if kind == _UNICODE else codec
-
-
-def _read_text(code: int, kind: int, value: bytes, codec: str, path: Path) -> str:
+def _read_text(prop: _Property, codec: str, path: Path) -> str:
     """Return the sender or the text of a form of the body, empty if it is damaged."""
-    if code in (_SENDER, _PLAIN_BODY):
-        return decode_text(value, _choose_codec(kind, codec))
+    if prop.id in (_SENDER, _PLAIN_BODY):
+        return decode_text(prop.value, prop.choose_codec(codec))
     with suppress(LookupError, ValueError, UnreadableFileError):
-        if code == _RTF_BODY:
-            return read_packed_rtf(value, path)
-        if kind == _UNICODE:
-            return render_text(decode_text(value, UNICODE))
-        return render_text(decode_page(value, path)[0])
+        if prop.id == _RTF_BODY:
+            return read_packed_rtf(prop.value, path)
+        if prop.type == _UNICODE_TYPE:
+            return render_text(decode_text(prop.value, UNICODE))
+        return render_text(decode_page(prop.value, path)[0])
     return ""
 
 
 def _read_attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the ids and values of all attributes, without a truncated one at the end."""
-    start = _FIRST
-    while start + _ATTRIBUTE.size <= len(content):
-        attribute, length = _ATTRIBUTE.unpack_from(content, start)
-        start += _ATTRIBUTE.size
+    start = _FILE_HEADER
+    while start + _ATTRIBUTE_HEAD.size <= len(content):
+        attribute, length = _ATTRIBUTE_HEAD.unpack_from(content, start)
+        start += _ATTRIBUTE_HEAD.size
         if start + length > len(content):
             return
         yield attribute, content[start : start + length]
         start += length + _CHECKSUM
 
 
-def _read_properties(block: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the codes, kinds and values of properties (2.1.3.4), without those cut at the end."""
+def _read_properties(block: bytes) -> Iterator[_Property]:
+    """Yield the properties of a block (2.1.3.4) that state their length, up to a cut at its end.
+
+    Numbers, dates and the like, which have a fixed length, are skipped.
+    """
     at = 0
 
     def take(form: str) -> int:
         nonlocal at
-        (value,) = struct.unpack_from(form, block, at)
+        (number,) = struct.unpack_from(form, block, at)
         at += struct.calcsize(form)
-        return int(value)
+        return int(number)
 
     with suppress(struct.error):
         for _ in range(take("<I")):
-            kind = take("<H")
-            code = take("<H")
-            if code >= _NAMED:
-                at += _ID_LENGTH
-                is_text = take("<I")
+            type = take("<H")
+            id = take("<H")
+            if id >= _NAMED:
+                at += _GUID_LENGTH
+                has_text_name = take("<I")
+                # The length of a text, or else a number that is the name.
                 length = take("<I")
-                if is_text:
-                    at += length + -length % 4
-            length = _LENGTHS.get(kind & ~_SEVERAL, 0)
+                if has_text_name:
+                    at += _pad(length)
+            fixed_length = _LENGTHS.get(type & ~_MULTIPLE, 0)
             count = 1
-            if kind & _SEVERAL or not length:
+            if type & _MULTIPLE or not fixed_length:
                 count = take("<I")
-            if length:
-                at += length * count
+            if fixed_length:
+                at += fixed_length * count
                 continue
             for _ in range(count):
                 length = take("<I")
-                yield code, kind, block[at : at + length]
-                at += length + -length % 4
+                yield _Property(id, type, block[at : at + length])
+                at += _pad(length)
+
+
+def _pad(length: int) -> int:
+    """Return a length rounded up to the next multiple of four."""
+    return length + -length % 4
