@@ -135,8 +135,10 @@ def run_in_subprocess(
     if child.returncode == 0:
         with suppress(ValueError):
             return json.loads(answer)
-    elif error := read_error(answer, child.returncode):
-        raise error
+    else:
+        error = read_error(answer, child.returncode)
+        if error is not None:
+            raise error
     if stopped:
         raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.")
     raise StageError(

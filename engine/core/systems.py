@@ -112,6 +112,7 @@ def sort_systems(names: Iterable[str]) -> list[str]:
     positions = {name: position for position, name in enumerate(SYSTEMS)}
 
     def sort_key(name: str) -> tuple[float, str]:
+        # Interpolations come before `adapted`, and unknown names last.
         if name.startswith(INTERPOLATED):
             return positions[ADAPTED] - 0.5, name
         return positions.get(name, len(positions)), name

@@ -287,7 +287,7 @@ class ReportVerdict:
 
     @property
     def only_unproved(self) -> SearchMode | None:
-        """The search mode without a proved gain, None if that is neither or both."""
+        """The search mode that alone has no proved gain, None if none or both have none."""
         unproved = [verdict.mode for verdict in self.modes if verdict.outcome != "proved"]
         if len(unproved) == 1:
             return unproved[0]

@@ -91,7 +91,7 @@ def _fields_to_json(value: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
-    """Return the message that `to_json` gave.
+    """Return a message of a type from what `to_json` returned.
 
     Unknown keys are ignored, or refused if `strict`. Raises MessageError.
     """

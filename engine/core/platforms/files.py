@@ -82,7 +82,7 @@ def replace(source: Path, target: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Give a file or folder a name that is free.
+    """Rename a file or folder to `target`, where nothing is.
 
     On Windows a virus scanner may hold a new file for a moment. Raises OSError.
     """

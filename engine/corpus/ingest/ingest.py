@@ -308,15 +308,19 @@ class Ingest:
         record = build_record(examined.file, examined.content_hash, self._chunking)
         if examined.outcome and examined.outcome.inaccessible:
             yield partial(self._keep_inaccessible, record, former, examined.outcome.reason)
-        elif former and self._previous.is_known(former, record.content_hash):
+            return
+        if former and self._previous.is_known(former, record.content_hash):
             yield partial(self._store_known, record, former)
-        elif former is None and (renamed := self._previous.take_renamed(record)):
+            return
+        # Only a file under a new name can be a lost one.
+        renamed = None if former else self._previous.take_renamed(record)
+        if renamed:
             yield partial(self._store_renamed, renamed)
-        else:
-            if not examined.outcome:
-                # It has the content of a lost file, but is not that file under another name.
-                self._read(examined)
-            yield from self._plan_content(examined, record, former)
+            return
+        if not examined.outcome:
+            # It has the content of a lost file, but is not that file under another name.
+            self._read(examined)
+        yield from self._plan_content(examined, record, former)
 
     def _store_known(self, record: FileRecord, former: FileRecord) -> None:
         """Store the times of a file whose content has not changed."""

@@ -289,6 +289,7 @@ class Child:
         try:
             code = self.process.wait(5)
         except subprocess.TimeoutExpired:
+            # It has closed its end of the pipe, but is still there.
             code = 0
         self._stderr_reader.join(1)
         stderr = self._stderr.decode("utf-8", "replace")

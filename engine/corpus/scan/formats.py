@@ -153,10 +153,10 @@ _TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
 RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")  # `{\rtf1`, and `{\rtf` before a command or group
 PAGE = (b"<!doctype html", b"<html")
 """The beginnings of an HTML page, in lower case."""
-_TEXT_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
-# Bytes below a blank that no text in one byte per character contains: all but tab, line ends,
-# form feed and escape.
-_CONTROL = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
+_BYTE_ORDER_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
+# Control characters that a text hardly contains: all but tab, line ends, form feed and escape.
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
+# Of the first bytes of a text.
 _MAX_CONTROL_SHARE = 0.01
 
 
@@ -220,16 +220,20 @@ def format_without_ending(head: bytes) -> str:
 
     A text such as `README` is read as one. Empty for anything that is not known.
     """
-    return format_of_head(head) or ("txt" if _looks_like_text(head) else "")
+    format = format_of_head(head)
+    if not format and _looks_like_text(head):
+        return "txt"
+    return format
 
 
 def _looks_like_text(head: bytes) -> bool:
-    if head.startswith(_TEXT_MARKS):
+    """Tell whether a file begins with a byte order mark, or has next to no control characters."""
+    if head.startswith(_BYTE_ORDER_MARKS):
         return True
     if not head.strip() or b"\0" in head:
         return False
-    controls = len(head) - len(head.translate(None, _CONTROL))
-    return controls <= _MAX_CONTROL_SHARE * len(head)
+    without_controls = head.translate(None, delete=_CONTROLS)
+    return len(head) - len(without_controls) <= _MAX_CONTROL_SHARE * len(head)
 
 
 def archive_format(head: bytes) -> str:

@@ -115,6 +115,7 @@ class Database:
                 except sqlite3.OperationalError as error:
                     if _primary_code(error) not in _NO_ROOM_FOR_A_LOG:
                         raise
+                    # The file alone is enough if every commit is in it.
                     if _is_settled(path):
                         state = _file_state(path)
                         connection = connect_for_reading(path)
