@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IN_MEMORY = 100_000  # Up to so many chunks are read at once; of more, each on access.
 BLOCK = 2_000  # Chunks read by one statement.
 AHEAD = 32  # Chunks read by one access.
-# The columns of a chunk, in the order of `_chunk`.
+# The fields of `Chunk` in their order; `embedded_text` is NULL if it is the text itself.
 _CHUNK = (
     "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id,"
     " pages, line, page"
@@ -179,24 +179,20 @@ class ChunkTables(ArtifactTables):
 
     def _chunk(self, row: Any) -> Chunk:
         """Return the chunk in a row of the columns `_CHUNK`."""
-        document_id, ordinal, start, end, text, headings, tokens, embedded, *rest = row
-        content_hash, chunk_id, page_marks, line, page = rest
-        pages = tuple(
-            (int(offset), int(number), str(label))
-            for offset, number, label in self._json(page_marks)
-        )
+        # `place`: document, ordinal, start and end.
+        *place, text, headings, tokens, embedded, content_hash, row_id, page_marks, line, page = row
+        pages = [
+            (int(offset), int(number), str(name)) for offset, number, name in self._json(page_marks)
+        ]
         return Chunk(
-            document_id,
-            ordinal,
-            start,
-            end,
+            *place,
             text,
             tuple(self._json(headings)),
             tokens,
             text if embedded is None else embedded,
             content_hash,
-            chunk_id,
-            pages,
+            row_id,
+            tuple(pages),
             line,
             page,
         )

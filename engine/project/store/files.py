@@ -124,14 +124,10 @@ class FileTables(ArtifactTables):
 
         Must be called within a transaction.
         """
+        # Of two with the same path, the last one counts.
         new = {(row.source, row.path): (row.kind, row.reason) for row in rows}
-        former = {
-            (source, path): (kind, reason)
-            for source, path, kind, reason in self._fetch(
-                "SELECT source, path, kind, reason FROM left_out"
-            )
-        }
-        if new == former:
+        former = self._fetch("SELECT source, path, kind, reason FROM left_out")
+        if new == {(source, path): (kind, reason) for source, path, kind, reason in former}:
             return False
         self._execute("DELETE FROM left_out")
         with guarded(self.path):
