@@ -167,8 +167,8 @@ def show_gate(gate: GateTable, console: Console) -> None:
             label, gap, expected, risk, f"{row.outcome}, in use" if row.in_use else row.outcome
         )
     console.print(shown)
-    if gate.format_strict:
-        console.print(gate.format_strict)
+    if gate.strictness_note:
+        console.print(gate.strictness_note)
 
 
 def _table(title: str, *columns: str) -> Table:

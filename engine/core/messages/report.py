@@ -109,7 +109,7 @@ class GateTable:
     decided: bool
 
     @property
-    def format_strict(self) -> str:
+    def strictness_note(self) -> str:
         """Why a gain that an interval or p seems to show is not proved; empty without one."""
         if not self.decided or not any(_seems_proved(row) for row in self.candidates):
             return ""
