@@ -34,7 +34,7 @@ from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox import child, worker
 from engine.corpus.sandbox.child import find_confinement
 from engine.corpus.sandbox.limits import Confinement
-from engine.corpus.sandbox.outcome import HEADER, Limits, Outcome, encode_finding, decode_finding
+from engine.corpus.sandbox.outcome import HEADER, Limits, Outcome, decode_finding, encode_finding
 from engine.corpus.sandbox.pool import Pool
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
