@@ -14,8 +14,8 @@ from typing import Any
 
 from engine.export.serving import create_target_folder, fields_of, read_blocks, search_facts
 from engine.export.source import Source
-from engine.lexical.analysis import is_whole
 from engine.lexical.bm25 import K1, B
+from engine.lexical.codes import is_whole
 
 BULK_BYTES = 50_000_000
 """Largest size of a file: a request may have 100 MB."""

@@ -89,10 +89,15 @@ _IS_LATIN = re.compile("[a-z]")
 
 # What NFKC would turn into another number: 21/2 for 2½.
 _FRACTION = re.compile(r"(?<=\d)[\u00bc-\u00be\u215b-\u215e]")
-# The humps of getUserName and HTTPServer, but not of McDonald or GmbH.
-_HUMP = re.compile(
+# Before each hump of getUserName and HTTPServer, but not of McDonald or GmbH.
+_BEFORE_HUMP = re.compile(
     r"(?<=[a-z\u00df-\u00ff]{2})(?=[A-Z\u00c0-\u00de](?:[a-z\u00df-\u00ff]|[A-Z]{2}))"
     r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})"
+)
+# The same humps themselves. A pattern that begins with a letter is faster to look for.
+_HUMP = re.compile(
+    r"[A-Z\u00c0-\u00de](?:(?<=[a-z\u00df-\u00ff]{2}.)(?:[a-z\u00df-\u00ff]|[A-Z]{2})"
+    r"|(?<=[A-Z]{3})[a-z]{2})"
 )
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
@@ -136,6 +141,14 @@ def _word() -> str:
     characters = [chr(code) for code in alphabets]
     marks = [char for char in characters if unicodedata.category(char) in ("Mn", "Mc")]
     return rf"\w[\w{''.join(marks)}]*"
+
+
+def lower(text: str) -> str:
+    """Return a text in lower case, with "-" for "_".
+
+    Both join words, but a regular expression counts "_" as part of them.
+    """
+    return text.lower().replace("_", "-")
 
 
 def fold(word: str) -> str:
@@ -244,6 +257,11 @@ def _format_fraction(fraction: re.Match[str]) -> str:
     return f"{unicodedata.numeric(fraction[0])}".removeprefix("0")
 
 
+def has_humps(text: str) -> bool:
+    """Tell whether a text has a word such as getUserName."""
+    return _HUMP.search(text) is not None
+
+
 def split_humps(word: str) -> list[str]:
     """Return the parts of a word such as getUserName; only itself if it has none."""
-    return _HUMP.split(word)
+    return _BEFORE_HUMP.split(word)

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.lexical.analysis import is_whole
 from engine.lexical.bm25 import K1, code_bonus, idf, length_norms
-from engine.lexical.codes import is_number
+from engine.lexical.codes import is_number, is_whole
 from engine.lexical.index import LexicalIndex
 
 
@@ -73,5 +72,5 @@ def query_weights(index: LexicalIndex, text: str) -> dict[str, float]:
     terms = index.query_terms(text, bonus=True)
     weights = dict(terms.words)
     for code, parts in terms.codes.items():
-        weights[code] = code_bonus(index.idf(parts))
+        weights[code] = code_bonus(index.vocabulary.idf(parts))
     return weights

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 import numpy as np
 
 from engine.core.arrays import Floats, Ids, Ranking
-from engine.lexical.analysis import QueryTerms, is_code
 from engine.lexical.bm25 import Weights, code_bonus, idf, posting_scores
+from engine.lexical.codes import is_code
+from engine.lexical.query_terms import QueryTerms
 
 _ALL_ONES = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)

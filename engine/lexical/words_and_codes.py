@@ -15,8 +15,8 @@ from itertools import chain
 
 from engine.lexical import characters
 from engine.lexical.characters import BLANK, IS_HAN, IS_UNSPACED, PIECE
-from engine.lexical.figures import find_parts, read_figure
 from engine.lexical.numbers import units
+from engine.lexical.numbers.figures import compound_pattern_for, find_parts, read_figure
 
 MAX_WORD_LENGTH = 100
 _MAX_PARTS = 12
@@ -41,8 +41,23 @@ _VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
 
 
+def split_into_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
+    """Yield the compounds of a text: words, words joined by marks, and figures.
+
+    The text is in lower case, unless `any_case` is set.
+    """
+    for compound in compound_pattern_for(text, any_case=any_case).findall(text):
+        if PARTED.search(compound) and read_figure(strip_possessive(compound)) is None:
+            for _, part in find_parts(compound, any_case=any_case):
+                yield part
+        else:
+            yield compound
+
+
 def find_words_and_codes(raw: str) -> tuple[list[str], tuple[str, ...]]:
     """Return (words before stemming, codes) of one compound."""
+    if raw.isascii() and raw.isalpha():
+        return [raw.lower()], ()  # As most are.
     if "\n" in raw:
         raw = LINE_HYPHEN.sub("-", raw)
     words = characters.words_with_marks(raw)

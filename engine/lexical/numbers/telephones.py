@@ -24,8 +24,8 @@ _MAX_DIGITS = 17
 _HAS_ENOUGH_DIGITS = rf"(?=\+?(?:[{BLANK}/\u2010-\u2013().-]{{0,4}}\d){{{_MIN_DIGITS}}})"
 PATTERN = rf"{_HAS_ENOUGH_DIGITS}(?:{_INTERNATIONAL}|{_NATIONAL})(?!{_MORE_DIGITS_FOLLOW})"
 """A pattern of what may be a telephone number that begins with `+` or 0."""
-HINT = rf"\+{_SPACE}?\d|\d{_SPACE}?[/\u2013-]{_SPACE}\d|\d\){_SEPARATOR}\d"
-"""A pattern of what such a number contains, if other figures do not contain it."""
+HINT = rf"(?<=\+){_SPACE}?\d|{_SPACE}?[/\u2013-]{_SPACE}\d|\){_SEPARATOR}\d"
+"""A pattern of what such a number has behind a digit or a plus sign, if others do not have it."""
 _IS_TELEPHONE = re.compile(PATTERN)
 _TRUNK_PREFIX = "(0)"
 # The countries of one and two digits (ITU-T E.164); all others have three.

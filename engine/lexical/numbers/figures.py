@@ -82,16 +82,16 @@ _AFTER_LETTER = (
 _SECTION = rf"§{{1,2}}[{BLANK}]{{0,2}}\d{{1,4}}[a-z]?(?!\w|[.,/{_HYPHEN}]\d)"
 # R&D or R & D
 _AMPERSAND = rf"(?<!\w)[^\W\d_]{{1,2}}[{BLANK}]?&[{BLANK}]?[^\W\d_]{{1,2}}(?!\w)"
-_DIGIT_HINT = re.compile(
-    "|".join(
-        (
-            telephones.HINT,
-            rf"\d(?:\)[{BLANK}]?\d",  # (030) 12
-            rf"[.,'\u2019{BLANK}]\d",  # 9,9 or 12 7
-            rf"[a-z.]{{0,2}}{_GAP}[^\W\d_])",  # 17th of
-        )
+_BEHIND_DIGIT = "|".join(
+    (
+        telephones.HINT,
+        rf"\)[{BLANK}]?\d",  # (030) 12
+        rf"[.,'\u2019{BLANK}]\d",  # 9,9 or 12 7
+        rf"[a-z.]{{0,2}}{_GAP}[^\W\d_]",  # 17th of
     )
 )
+# It begins with a set of characters, which is fast to look for.
+_DIGIT_HINT = re.compile(rf"[+\d](?:{_BEHIND_DIGIT})")
 _LETTER_HINT = re.compile(
     "|".join(
         (
