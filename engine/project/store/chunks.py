@@ -179,13 +179,16 @@ class ChunkTables(ArtifactTables):
 
     def _chunk(self, row: Any) -> Chunk:
         """Return the chunk in a row of the columns `_CHUNK`."""
-        # `place`: document, ordinal, start and end.
-        *place, text, headings, tokens, embedded, content_hash, row_id, page_marks, line, page = row
+        document_id, ordinal, start, end, text, headings, tokens, embedded, *rest = row
+        content_hash, row_id, page_marks, line, page = rest
         pages = [
             (int(offset), int(number), str(name)) for offset, number, name in self._json(page_marks)
         ]
         return Chunk(
-            *place,
+            document_id,
+            ordinal,
+            start,
+            end,
             text,
             tuple(self._json(headings)),
             tokens,

@@ -211,15 +211,15 @@ def _query_row(query: Query, last: str) -> tuple[str | int, ...]:
 
 
 def _read_query(row: Sequence[Any]) -> Query:
-    """Return the query in a row of the columns `_QUERY`, which are its fields in their order."""
-    *values, imported = row
-    return Query(*values, imported=bool(imported))
+    """Return the query in a row of the columns `_QUERY`."""
+    text, kind, chunk_id, document_id, evidence, split, row_id, imported = row
+    return Query(text, kind, chunk_id, document_id, evidence, split, row_id, bool(imported))
 
 
 def _read_rejected(row: Sequence[Any]) -> tuple[Query, str]:
     """Return the query in a row of the columns `_REJECTED`, and why it was rejected."""
-    *values, reason, imported = row
-    return Query(*values, imported=bool(imported)), str(reason)
+    text, kind, chunk_id, document_id, evidence, reason, imported = row
+    return Query(text, kind, chunk_id, document_id, evidence, imported=bool(imported)), str(reason)
 
 
 def _judged_row(query: JudgedQuery) -> tuple[str | None, ...]:
