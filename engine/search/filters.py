@@ -105,6 +105,7 @@ class SearchFilter:
         return not names or any(_is_author(name, document.author) for name in names)
 
     def _has_date(self, document: Document) -> bool:
+        """Tell whether a document's date lies between `after` and `before`."""
         date = date_of(document)
         if self.after is not None and date < self.after:
             return False
@@ -266,6 +267,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
 
 
 def _name_language(code: str) -> str:
+    """Return the name by which users filter by a language, which is its code or `unknown`."""
     if SAME_AS.get(code, code) == UNKNOWN:
         return UNKNOWN_LANGUAGE
     return code
@@ -348,6 +350,10 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
+    """Return the patterns of a .gitignore for globs.
+
+    A glob with brackets also matches them literally: `report [1].pdf`. Raises UsageError.
+    """
     from pathspec import GitIgnoreSpec
 
     patterns = [re.sub("^[#!]", r"\\\g<0>", glob) for glob in globs]

@@ -101,6 +101,7 @@ class LagMonitor:
         return self._describe_outdated(ranker, artifact.info.stage, missing)
 
     def _find_artifact(self, ranker: str, mode: SearchMode) -> Artifact[ArtifactInfo] | None:
+        """Return the artifact that a ranker uses in a mode."""
         if ranker == "bm25":
             return self._opened.artifact(LexicalInfo)
         return self._opened.vectors(mode)
@@ -128,6 +129,7 @@ class LagMonitor:
         return last.missing
 
     def _compare_chunks(self, artifact: Artifact[ArtifactInfo], mode: SearchMode) -> int:
+        """Return how many live chunks an index lacks, by comparing all ids."""
         import numpy as np
 
         store = self._opened.store

@@ -122,6 +122,7 @@ class Listing:
         owners = self._loaded.store.owners_of(chunk_id for chunk_id, _ in fused.order)
 
         def find_day(scored: ScoredChunk) -> str:
+            """Return the day of a chunk's document, empty if the document was deleted."""
             chunk_id, _ = scored
             return days.get(owners.get(chunk_id, 0), "")
 
@@ -171,6 +172,7 @@ class Listing:
         )
 
     def _find_places(self, ranking: Ranking, *, by_document: bool) -> RankerPlaces:
+        """Return a ranking with its ranks by chunk, and by document if hits are grouped so."""
         ids, scores = ranking
         chunks = {chunk_id: rank for rank, chunk_id in enumerate(ids.tolist(), 1)}
         if by_document:

@@ -215,6 +215,7 @@ class LoadedProject:
                     raise
 
     def _encode(self, query: str, artifact: Artifact[VectorsInfo]) -> Floats:
+        """Return the vector (d,) of a query for an index."""
         encoder = self.query_encoder(artifact)
         vector: Floats = encoder.encode_queries([query])[0]
         return vector
@@ -246,6 +247,7 @@ class LoadedProject:
         return cast("Encoder", encoder)
 
     def _check_unchanged(self, encoder: QueryEncoder, expected: str, info: VectorsInfo) -> None:
+        """Raise NotBuiltError if the files of an index's encoder have changed."""
         if encoder.fingerprint != expected:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",
@@ -267,6 +269,11 @@ class LoadedProject:
         weight: float,
         graph: Callable[[], QueryEncoder | None] = lambda: None,
     ) -> QueryEncoder:
+        """Return the encoder that plays a role, loaded unless it is the last one in this role.
+
+        `graph` opens a stored graph of it, which is faster than the whole model, or returns None.
+        """
+
         def load() -> QueryEncoder:
             from engine.encoders.for_project import load_for_search, source_of
 

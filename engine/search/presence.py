@@ -57,6 +57,7 @@ class Presence:
         return None
 
     def _is_reachable(self, source: str) -> bool:
+        """Tell whether a source is a folder with content, looked up once for each source."""
         if source not in self._reachable:
             try:
                 with os.scandir(self.project / source) as entries:

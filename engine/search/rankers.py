@@ -132,6 +132,7 @@ class Rankers:
     def _rank_by_meaning(
         self, query: str, mode: SearchMode, depth: int, allowed: Ids | None
     ) -> Ranking:
+        """Rank by similarity with the query, among the allowed chunks only (None: all)."""
         _, index, vector = self.loaded.query_vector(query, mode)
         if allowed is None:
             return index.search(vector, depth)

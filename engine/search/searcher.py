@@ -219,6 +219,7 @@ class Searcher:
         return hits
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
+        """Leave weak hits out of the semantic ranking, and note how many."""
         min_similarity, reason = self._loaded.threshold()
         rankings.by_ranker["semantic"], note = hide_weak(
             rankings.by_ranker["semantic"], top, min_similarity, reason

@@ -298,6 +298,7 @@ def _read_day(year: str, month: int, day: int) -> Iterator[date]:
 
 
 def _number_months() -> dict[str, int]:
+    """Return the number of each month by its names and short names in all languages."""
     numbers = {"sept": 9, "mar": 3}
     for names in CALENDAR_NAMES.values():
         for months in (names.months, names.short_months, names.months_of_day):

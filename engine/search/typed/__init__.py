@@ -190,6 +190,7 @@ class TypedQueries:
         return frozenset(document.id for document in documents if passes(document))
 
     def _is_titled(self, document: Document, clause: Clause) -> bool:
+        """Tell whether a clause matches a document's title or file name."""
         from engine.lexical.matches import matched_spans
 
         file_name = document.path.rpartition("/")[2]
@@ -261,6 +262,7 @@ class TypedQueries:
             yield chunk.id, f"{label}\n{chunk.embedded_text}"
 
     def _open_index(self) -> LexicalIndex | None:
+        """Return the BM25 index, None if it is not built or damaged."""
         try:
             return self._loaded.lexical_index()
         except EngineError:
@@ -271,20 +273,19 @@ class TypedQueries:
         return add_wording(query, self._open_index(), allowed, self._read_texts)
 
     def put_long_first(self, fused: Fused, like: Document) -> Fused:
-        """Move passages to the end that are too short to resemble a document.
+        """Move passages to the end that are too short to resemble a document, such as headings.
 
-        Such are headings and page numbers.
+        Half the length of the document is enough.
         """
         chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
         min_length = min(MIN_LIKE_LENGTH, len(like.text) // 2)
         long = []
         short = []
-        for scored in fused.order:
-            chunk = chunks.get(scored[0])
-            if chunk is not None and len(chunk.text) >= min_length:
-                long.append(scored)
-            else:
-                short.append(scored)
+        for chunk_id, score in fused.order:
+            chunk = chunks.get(chunk_id)
+            is_long = chunk is not None and len(chunk.text) >= min_length
+            same_length = long if is_long else short
+            same_length.append((chunk_id, score))
         return replace(fused, order=long + short)
 
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
