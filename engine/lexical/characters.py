@@ -260,6 +260,7 @@ def normalise(compound: str) -> str:
 
 
 def _format_fraction(fraction: re.Match[str]) -> str:
+    """Return a fraction as decimals: `.5` for `½`."""
     return f"{unicodedata.numeric(fraction[0])}".removeprefix("0")
 
 

@@ -312,7 +312,8 @@ def _update(
         return len(added), len(removed)
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
-    # Only now is the writer of the new index closed, as the error's traceback refers to it.
+    # After the `except`: until then the error's traceback refers to the writer of the new index,
+    # whose open files Windows would not delete.
     delete_tree(folder)
     folder.mkdir(mode=0o700)
     return None

@@ -124,6 +124,7 @@ class Vocabulary:
         return "".join(f"{term}\n" for term in terms)
 
     def _find_with_prefix(self, field: str, prefix: str) -> list[str]:
+        """Return the terms of a field of the index that begin like this, in order."""
         with panics_are_damage(self._folder):
             return [term for term, _ in self._searcher.terms_with_prefix(field, prefix)]
 

@@ -195,6 +195,7 @@ def _sum_gains(ids: Ids, gains: Doubles) -> _Sums:
     present = ids >= 0
     rows = np.nonzero(present)[0]
     items = ids[present]
+    # Sorted by row, then by item, equal items of a row are neighbours: a group.
     order = np.lexsort((items, rows))
     rows = rows[order]
     items = items[order]

@@ -280,6 +280,7 @@ class Explainer:
         return encoders
 
     def _read_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> IndexRows:
+        """Return the content of an index, read once."""
         key = (self._loaded.repairs, artifact.folder)
         return self._rows.get(key, lambda: IndexRows(*index.stored()))
 

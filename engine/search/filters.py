@@ -98,9 +98,11 @@ class SearchFilter:
         return passes
 
     def _is_tagged(self, document: Document) -> bool:
+        """Tell whether a document has one of the tags, or any if there are none."""
         return not self.tags or any(_has_tag(document, tag) for tag in self.tags)
 
     def _has_author(self, document: Document) -> bool:
+        """Tell whether a document is by one of the authors, or any if there are none."""
         names = self.authors
         return not names or any(_is_author(name, document.author) for name in names)
 
@@ -283,11 +285,12 @@ def _read_year(document: Document) -> str:
 def _count_tags(documents: list[Document]) -> Counter[str]:
     """Count documents by tag; tags that differ only in case count as one, as written first."""
     counter: Counter[str] = Counter()
-    names: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for document in documents:
         if document.tags:
             for tag in compose_accents(document.tags).split(", "):
-                counter[names.setdefault(tag.casefold(), tag)] += 1
+                first_spelling = spellings.setdefault(tag.casefold(), tag)
+                counter[first_spelling] += 1
     return counter
 
 

@@ -82,5 +82,6 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
 
 
 def _pair_with_scores(ids: Ids, scores: NDArray[np.floating]) -> list[tuple[int, float]]:
+    """Return (id, score) of each chunk."""
     values = map(float, scores.tolist())
     return list(zip(ids.tolist(), values, strict=True))

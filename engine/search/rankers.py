@@ -178,6 +178,7 @@ def encoder_mode(mode: Mode) -> SearchMode:
 
 
 def _find_bounds(ranking: Ranking) -> tuple[float, float]:
+    """Return the lowest and the highest score."""
     _, scores = ranking
     return float(scores.min()), float(scores.max())
 

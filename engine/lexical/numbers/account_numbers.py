@@ -69,9 +69,10 @@ HINT = rf"\d\d(?:{_CHECK_DIGITS}){_MARK}(?:{_REST})"
 def read_account_number(compound: str) -> tuple[str, ...]:
     """Return the codes of an IBAN in groups, or nothing for any other compound.
 
-    `de89-3704 …` has `de-89370400440532013000`, as the same number in one word has. `compound` is in lower case. The codes are the number as one word, preceded by the number as
-    typed if that has no blanks. The number must have the length of its country in the registry, and
-    right check digits if the country stands apart, or else two groups of four digits.
+    `compound` is in lower case. The codes are the number as one word, preceded by the number as
+    typed if that has no blanks: `de89 3704 0044 0532 0130 00` has `de-89370400440532013000`. The
+    number must have the length of its country in the registry, and right check digits if the
+    country stands apart, or else two groups of four digits.
     """
     match = _GROUPED_IBAN.fullmatch(compound)
     if not match:

@@ -184,6 +184,7 @@ def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[s
 
 @lru_cache(maxsize=16)
 def _compile_pattern(alternatives: tuple[str, ...], any_case: bool) -> re.Pattern[str]:
+    """Compile a pattern of the first alternative that fits at a place."""
     return re.compile("|".join(alternatives), re.IGNORECASE if any_case else 0)
 
 

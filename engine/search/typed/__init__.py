@@ -279,14 +279,14 @@ class TypedQueries:
         """
         chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
         min_length = min(MIN_LIKE_LENGTH, len(like.text) // 2)
-        long = []
-        short = []
-        for chunk_id, score in fused.order:
+
+        def is_short(scored: tuple[int, float]) -> bool:
+            chunk_id, _ = scored
             chunk = chunks.get(chunk_id)
-            is_long = chunk is not None and len(chunk.text) >= min_length
-            same_length = long if is_long else short
-            same_length.append((chunk_id, score))
-        return replace(fused, order=long + short)
+            return chunk is None or len(chunk.text) < min_length
+
+        # Sorting keeps the order of those of one kind.
+        return replace(fused, order=sorted(fused.order, key=is_short))
 
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
         """Return a query from `add_wording` with misspelt words corrected, and a note.
