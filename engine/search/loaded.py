@@ -23,7 +23,6 @@ from engine.project.store.artifact_info import (
 )
 from engine.project.store.artifacts import Artifact, Info
 from engine.project.store.store import Store
-from engine.search.index_lag import IndexLag, LagMonitor
 from engine.search.latest import Latest
 from engine.settings.schema import SearchSettings, Settings
 
@@ -58,7 +57,6 @@ class LoadedProject:
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vectors: defaultdict[SearchMode, Latest[Floats]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
-        self._lag = LagMonitor(self)
         # Folder of a semantic index that could not be opened, and the state of the database then.
         self._damaged: tuple[str, tuple[int, int]] | None = None
 
@@ -181,10 +179,6 @@ class LoadedProject:
         except NotBuiltError:  # a run has just removed it
             pass
         return self.vector_index(mode)
-
-    def index_lag(self, ranker: str, mode: SearchMode = "hybrid") -> IndexLag | None:
-        """Return what the index of a ranker lacks, or None if it is complete."""
-        return self._lag.find_lag(ranker, mode)
 
     @property
     def has_damaged_index(self) -> bool:

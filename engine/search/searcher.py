@@ -239,7 +239,7 @@ class Searcher:
         if query.names:
             rankings.notes.insert(0, f"Only in {' and '.join(query.names)}, which the query names.")
         for ranker in rankings.by_ranker:
-            lag = self._loaded.index_lag(ranker, encoder_mode(mode))
+            lag = self._typed.lag.find_lag(ranker, encoder_mode(mode))
             if lag:
                 rankings.add_note(lag.text)
                 if lag.command:

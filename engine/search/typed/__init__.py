@@ -20,6 +20,7 @@ from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
+from engine.search.index_lag import LagMonitor
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
 from engine.search.typed.wording import add_wording, split_word
@@ -53,10 +54,14 @@ class Candidates:
 
 
 class TypedQueries:
-    """Completes parsed queries for a project, and evaluates their conditions. Not thread-safe."""
+    """Completes parsed queries for a project, and evaluates their conditions. Not thread-safe.
+
+    `lag` tells which documents BM25 does not know yet.
+    """
 
     def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
+        self.lag = LagMonitor(loaded)
 
     def read(self, typed: str, *, syntax: bool = False) -> ParsedQuery:
         """Return a query with its words as texts have them, and the document that hits resemble.
@@ -232,7 +237,7 @@ class TypedQueries:
                 unread = ids[:0]
             else:
                 unread = candidates.ids
-            if self._loaded.index_lag("bm25"):
+            if self.lag.find_lag("bm25"):
                 not_indexed = ids[np.isin(ids, index.ids(), invert=True)]
                 unread = distinct(np.concatenate([unread, not_indexed]))
         unread = unread[np.isin(unread, ids)]
@@ -334,7 +339,7 @@ class TypedQueries:
 
         Empty while BM25 does not know all documents.
         """
-        if self._loaded.index_lag("bm25"):
+        if self.lag.find_lag("bm25"):
             return []
         return [code for code in query.missing_codes if not self._is_inside(index, code)]
 
