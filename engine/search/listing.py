@@ -234,11 +234,10 @@ class Listing:
             chunks = self._loaded.store.chunks_by_id(ids)
             for chunk_id, score in block:
                 chunk = chunks.get(chunk_id)
-                if chunk is None:
-                    continue
                 is_full = len(present) >= top
-                if is_full and chunk.content_hash not in by_text:
+                if chunk is None or (is_full and chunk.content_hash not in by_text):
                     continue
+                # A document is looked for once, whatever the number of its passages.
                 if chunk.document_id not in documents:
                     card = self._loaded.store.document_card(chunk.document_id)
                     documents[card.id] = card if presence.has(card) else None

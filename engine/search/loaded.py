@@ -178,7 +178,7 @@ class LoadedProject:
             self._damaged = (artifact.folder, self.state)
         except NotBuiltError:  # a run has just removed it
             pass
-        return self.vector_index(mode)
+        return self.vector_index(mode)  # now the first index
 
     @property
     def has_damaged_index(self) -> bool:
@@ -290,15 +290,11 @@ class LoadedProject:
             return settings
         vectors = self.artifact(VectorsInfo)
         evaluation = self.artifact(EvaluationInfo)
-        base_encoder = ""
-        share = VectorsInfo.usual_share
-        if vectors:
-            base_encoder = vectors.info.base_encoder
-            share = vectors.info.usual_share
-        chosen = FusionInfo("weighted", share)
+        info = vectors.info if vectors else VectorsInfo()
+        chosen = FusionInfo("weighted", info.usual_share)
         if evaluation:
-            evaluated = evaluation.info.model
-            if not base_encoder or not evaluated or evaluated == base_encoder:
+            known_models = {info.base_encoder, evaluation.info.model} - {""}
+            if len(known_models) < 2:
                 chosen = evaluation.info.fusion
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 

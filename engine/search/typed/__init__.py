@@ -446,20 +446,27 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
 
 
 def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
-    """Return the chunks that contain the words of a clause as they are typed."""
-    import numpy as np
+    """Return the chunks that contain the words of a clause as they are typed.
 
+    If the clause is a word or a code, they are certain: it counts in any form that BM25 knows.
+    """
     from engine.lexical.codes import is_joined
 
-    if not clause.is_prefix:
-        matching = index.find_with_words(clause.text)
-        if matching is None:
-            return Candidates(ids)
-        codes = index.analyzer.terms(clause.text).codes
-        has_codes = not all(map(is_joined, codes))
-        is_code = has_codes and not clause.is_phrase
-        return Candidates(matching, clause.is_word or is_code)
-    *words, last = word_pattern().findall(clause.text)
+    if clause.is_prefix:
+        return _find_with_prefix(index, clause.text, ids)
+    matching = index.find_with_words(clause.text)
+    if matching is None:
+        return Candidates(ids)
+    codes = index.analyzer.terms(clause.text).codes
+    is_code = not clause.is_phrase and not all(map(is_joined, codes))
+    return Candidates(matching, clause.is_word or is_code)
+
+
+def _find_with_prefix(index: LexicalIndex, text: str, ids: Ids) -> Candidates:
+    """Return the chunks that may contain words of which the last may be longer than typed."""
+    import numpy as np
+
+    *words, last = word_pattern().findall(text)
     with_words = index.find_with_words(" ".join(words)) if words else None
     # Words that begin like a stop word may be stop words, too, which the index does not contain.
     is_stop_word = index.find_with_words(last) is None
