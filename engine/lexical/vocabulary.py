@@ -147,7 +147,7 @@ class Vocabulary:
         for language in self._analyzers.languages:
             for word in find_irregular(folded, language):
                 stems.update(self.analyse(word, language))
-        # Words with ä, ö, ü, å or ø are indexed without these dots, and noted as they are spelt out.
+        # The index has noted how words with ä, ö, ü, å or ø are spelt out.
         prefix = folded[: max(3, len(folded) - 2)]
         for term, spellings in self._spellings().items():
             if strip_language(term).startswith(prefix):
