@@ -14,7 +14,7 @@ from engine.core.environment import prepare_process
 from engine.core.errors import EngineError
 from engine.core.platforms.sockets import listen_at
 from engine.core.platforms.stopping import obey_parent, take_input
-from engine.core.subprocesses import to_dict
+from engine.core.subprocesses import to_short_dict
 from engine.gguf.llama import import_llama
 from engine.llm.model_process import Served, ServedFile
 
@@ -34,17 +34,19 @@ def main() -> None:
         import_llama()
         import uvicorn
 
-        from engine.llm.served_model import Loading, adapt_library
+        from engine.llm.served_model import ModelLoader, adapt_library
 
         adapt_library()
-        loading = Loading(file)
-        app = loading.load()
+        loader = ModelLoader(file)
+        app = loader.load()
     except EngineError as error:
-        print(Served(error=to_dict(error)).model_dump_json(), file=output, flush=True)
+        print(Served(error=to_short_dict(error)).model_dump_json(), file=output, flush=True)
         os._exit(1)
     listener = _listen(file.socket_path)
-    port = 80 if file.socket_path else listener.getsockname()[1]
-    print(loading.served(port).model_dump_json(), file=output, flush=True)
+    port = 80  # of the address in requests, which a unix socket ignores
+    if not file.socket_path:
+        _, port = listener.getsockname()
+    print(loader.served(port).model_dump_json(), file=output, flush=True)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
     uvicorn.Server(config).run(sockets=[listener])
     # Native libraries must not hold up the exit, nor crash in it.

@@ -12,7 +12,7 @@ import numpy as np
 from engine.core.errors import ModelError, first_line
 from engine.encoders.deferred import light_imports
 from engine.encoders.hardware import Hardware
-from engine.encoders.model_folder import longest_text
+from engine.encoders.model_folder import read_max_tokens
 from engine.encoders.text_model import encodable, pad_rows
 from engine.reranking.folder import is_modular
 
@@ -38,7 +38,7 @@ class CrossEncoder:
     def __init__(self, path: Path, hardware: Hardware) -> None:
         self._device = hardware.device
         self._model, self._tokenizer = _load(path, hardware)
-        self.max_tokens = min(MAX_TOKENS, longest_text(path))
+        self.max_tokens = min(MAX_TOKENS, read_max_tokens(path))
 
     def scores(self, query: str, passages: Sequence[str]) -> Floats:
         """Return the scores (n,) of a query with n passages, computed in batches of like length."""
@@ -119,12 +119,14 @@ class _Modules:
 
 
 def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    """Return the model, which turns inputs into logits, and its tokenizer. Raises ModelError."""
     if is_modular(path):
         return _load_modules(path, hardware)
     return _load_classifier(path, hardware)
 
 
 def _load_modules(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    """Load a cross-encoder in modules of sentence-transformers."""
     with light_imports():
         import torch
         from sentence_transformers import CrossEncoder as ModularCrossEncoder
@@ -149,6 +151,7 @@ def _load_modules(path: Path, hardware: Hardware) -> tuple[Any, Any]:
 
 
 def _load_classifier(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    """Load a sequence classifier of transformers."""
     with light_imports():
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -172,6 +175,7 @@ def _load_classifier(path: Path, hardware: Hardware) -> tuple[Any, Any]:
 
 
 def _unusable(path: Path, why: str) -> ModelError:
+    """Build the error for a cross-encoder that cannot be loaded."""
     return ModelError(
         f"The cross-encoder in {path} cannot be loaded.",
         why,

@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
-from engine.encoders.model_folder import module_folders, read_object
+from engine.encoders.model_folder import read_modules, read_object
 from engine.encoders.weights_file import tensor_names
 from engine.models.installed import find_installed_folder
 
@@ -87,7 +87,7 @@ def _module_files(path: Path) -> list[Path]:
     Raises ModelError for one that is not of sentence-transformers.
     """
     files = [path / "modules.json", path / "config_sentence_transformers.json"]
-    for kind, folder in module_folders(path):
+    for kind, folder in read_modules(path):
         if not kind.startswith(_OWN_MODULES):
             raise _unusable(path, f"Its module {kind} is custom Python code, which is never run.")
         if folder == path:
@@ -108,6 +108,7 @@ def _module_files(path: Path) -> list[Path]:
 
 
 def _refuse_code(path: Path) -> None:
+    """Raise ModelError for a folder that names custom Python code."""
     for name in ("config.json", "tokenizer_config.json"):
         if (path / name).is_file() and read_object(path / name).get("auto_map"):
             raise _unusable(
@@ -116,6 +117,7 @@ def _refuse_code(path: Path) -> None:
 
 
 def _check_config(path: Path, config: dict[str, Any]) -> None:
+    """Raise ModelError unless a model is a sequence classifier with one or two labels."""
     kinds = config.get("architectures")
     kind = "not named"
     if isinstance(kinds, list) and kinds:
@@ -143,6 +145,7 @@ def _find_weights(path: Path) -> list[Path]:
 
 
 def _unusable(path: Path, why: str) -> ModelError:
+    """Build the error for a folder that cannot be used."""
     return ModelError(
         f"The cross-encoder in {path} cannot be used.",
         why,

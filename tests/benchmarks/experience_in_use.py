@@ -30,7 +30,7 @@ from engine.evaluation.evidence import Evidence, RungName
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, parse_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option
-from engine.evaluation.selection import ProjectExperience, pair
+from engine.evaluation.selection import ProjectExperience, hybrid_option
 from engine.metrics.differences import paired_difference
 from tests.benchmarks.experience_results import (
     ORIGINS,
@@ -102,14 +102,16 @@ def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterat
     )
     for mode in SEARCH_MODES:
         judged = list_systems(run["figures"]["judged"], mode)
-        reference = Option(BASE, BASE) if mode == "semantic" else pair(BASE, EQUAL)
+        reference = Option(BASE, BASE) if mode == "semantic" else hybrid_option(BASE, EQUAL)
         candidates = [option for option in judged if option != reference]
         heldout = list_systems(run["figures"].get("heldout", {}), mode)
         compared = find_comparable(heldout, prior, mode, reference, origin)
         values = {option.name: heldout[option] for option in compared}
         ladder = [Evidence(RUNGS[origin], values)] if len(values) > 1 else []
         usual = find_comparable(judged, prior, mode, reference, origin)
-        decision = decide(mode, ladder, reference, candidates, foreseen=prior.foresee(mode, usual))
+        decision = decide(
+            mode, ladder, reference, candidates, prior_knowledge=prior.find_priors(mode, usual)
+        )
         chosen = next(option for option in judged if option.name == decision.chosen)
         gain = paired_difference(100 * judged[chosen], 100 * judged[reference])
         yield InUse(run, mode, decision, gain)
@@ -123,7 +125,7 @@ def list_systems(figures: Figures, mode: SearchMode) -> dict[Option, np.ndarray]
             values[Option(encoder, encoder)] = np.array(figures[encoder][SEMANTIC])
             continue
         for share in sorted(SHARES, key=lambda share: (abs(share - EQUAL), share)):
-            values[pair(encoder, share)] = np.array(figures[encoder][f"{share:g}"])
+            values[hybrid_option(encoder, share)] = np.array(figures[encoder][f"{share:g}"])
     return values
 
 

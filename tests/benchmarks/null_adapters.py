@@ -27,9 +27,9 @@ from engine.evaluation.document_set import group_by_text, judgment_of
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, RungName
 from engine.evaluation.experience import Prior
 from engine.evaluation.gate.deciding import decide
-from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
 from engine.evaluation.judgments import Judgment, clusters_of
-from engine.evaluation.selection import pair
+from engine.evaluation.selection import hybrid_option
 from engine.metrics.random_effects import Normal
 from engine.models.catalogue import SHARES
 from engine.queries.from_documents import written_within
@@ -47,7 +47,7 @@ EFFECTS = {"interpolated": 0.5, "adapted": 1.0}  # by candidate, its part of the
 ENCODERS = tuple(EFFECTS)
 REFERENCE: dict[SearchMode, Option] = {
     "semantic": Option("base", "base"),
-    "hybrid": pair("base", EQUAL),
+    "hybrid": hybrid_option("base", EQUAL),
 }
 # What experience says of both candidates. It expects more than there is.
 EXPECTED: dict[SearchMode, Normal] = {"semantic": Normal(4.0, 3.0), "hybrid": Normal(1.5, 1.5)}
@@ -164,10 +164,10 @@ def list_candidates(mode: SearchMode, rung: RungName) -> list[Option]:
     if mode == "semantic":
         return [Option(name, name) for name in ENCODERS]
     if rung not in DECIDE_SHARE:
-        return [pair(name, EQUAL) for name in ENCODERS]
+        return [hybrid_option(name, EQUAL) for name in ENCODERS]
     shares = sorted(SHARES, key=lambda share: (round(abs(share - EQUAL), 1), share))
     return [
-        pair(name, share)
+        hybrid_option(name, share)
         for name in ("base", *ENCODERS)
         for share in shares
         if (name, share) != ("base", EQUAL)
@@ -224,17 +224,19 @@ def decide_modes(
     decisions = {}
     for mode, mode_evidence in evidence.items():
         options = list_candidates(mode, mode_evidence.rung)
-        foreseen = NOTHING_FORESEEN
+        prior_knowledge = NO_PRIOR_KNOWLEDGE
         if expected:
             gain = EXPECTED[mode]
             adapted = [option.name for option in options if option.encoder in EFFECTS]
-            foreseen = Foreseen({name: Prior(gain, 6, 5, gain.mean) for name in adapted}, {})
+            prior_knowledge = PriorKnowledge(
+                {name: Prior(gain, 6, 5, gain.mean) for name in adapted}, {}
+            )
         decisions[mode] = decide(
             mode,
             [mode_evidence],
             REFERENCE[mode],
             options,
-            foreseen=foreseen,
+            prior_knowledge=prior_knowledge,
             samples=400,
             seed=seed,
         )

@@ -1,4 +1,4 @@
-"""Workbooks of Excel 2007 and later, with each number written as its cell shows it.
+"""Workbooks of Excel 2007 and later, whose XML is rewritten so that each cell is a text as shown.
 
 This happens before anything else reads them.
 """
@@ -6,7 +6,7 @@ This happens before anything else reads them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -25,37 +25,48 @@ from engine.corpus.formats.sheets.symbol_cells import (
 ALL_DIGITS = "\ufdd0"
 """Separates what a cell shows from all digits of its number if it shows fewer.
 
-It is a noncharacter, which no text holds.
+It is a noncharacter, which no text contains.
 """
 SHEET = re.compile(r"xl/worksheets/[^/]+\.xml", re.IGNORECASE)
 _STRINGS = re.compile(r"xl/sharedStrings\.xml", re.IGNORECASE)
-_ESCAPED_PARTS = re.compile(r"xl/(?:comments|threadedComments/)[^/]*\.xml", re.IGNORECASE)
+_COMMENTS = re.compile(r"xl/(?:comments|threadedComments/)[^/]*\.xml", re.IGNORECASE)
 _STYLES = re.compile(r"xl/styles\d*\.xml", re.IGNORECASE)
 _BOOK = re.compile(r"xl/workbook\d*\.xml", re.IGNORECASE)
-_CELL = re.compile(
+# A cell with a number, and perhaps a formula: `<c r="B2" s="4"><f>A1*2</f><v>1234.5</v>`. Its type
+# is missing or `n`.
+_NUMBER_CELL = re.compile(
     rb"<((?:\w+:)?)c\b((?![^>]*\bt\s*=\s*[\"'](?!n[\"']))[^>]*)>"
     rb"(?:\s*<(?:\w+:)?f\b[^>]*(?:/>|>[^<]*</(?:\w+:)?f>))?\s*<(?:\w+:)?v\b[^>]*>\s*([^<]*?)\s*</(?:\w+:)?v>"
 )
-_TYPE = re.compile(rb"\bt\s*=\s*[\"']n[\"']")
-_TEXT_CELL = re.compile(rb"<c\b([^>]*\bt=\"s\"[^>]*)>\s*<v>\s*(\d{1,9})\s*</v>")
+_NUMBER_TYPE = re.compile(rb"\bt\s*=\s*[\"']n[\"']")
+# A cell with the number of a shared text: `<c r="B2" s="4" t="s"><v>17</v>`.
+_SHARED_TEXT_CELL = re.compile(rb"<c\b([^>]*\bt=\"s\"[^>]*)>\s*<v>\s*(\d{1,9})\s*</v>")
+_SHARED_TEXT_TYPE = re.compile(rb"\bt=\"s\"")
+# A cell with a text of its own: `<c r="B2" t="inlineStr"><is><t>Pier</t>`.
 _INLINE_CELL = re.compile(
     rb"<c\b([^>]*\bt=\"inlineStr\"[^>]*)>\s*<is>\s*(<t\b[^>]*>[^<]*</t>)\s*(?=</is>)"
 )
+# A cell whose formula gives a text: `<c r="B2" t="str"><f>A1&"x"</f><v>Pier`.
 _FORMULA_TEXT = re.compile(
     rb"(<c\b([^>]*\bt=\"str\"[^>]*)>(?:\s*<f\b[^>]*(?:/>|>[^<]*</f>))?\s*<v\b[^>]*>)([^<]*)(?=</v>)"
 )
-_TEXT_TYPE = re.compile(rb"\bt=\"s\"")
-_STRING = re.compile(rb"<si\b[^>]*?(?:/>|>(.*?)</si>)", re.DOTALL)
+# A shared text: `<si><t>Pier</t></si>`, or an empty one.
+_SHARED_TEXT = re.compile(rb"<si\b[^>]*?(?:/>|>(.*?)</si>)", re.DOTALL)
 _STYLE = re.compile(rb"\bs\s*=\s*[\"'](\d+)[\"']")
-_AS_IT_STANDS = re.compile(rb"-?\d{1,11}|-?(?=[\d.]{3,11}$)(?:0|[1-9]\d*)\.\d*[1-9]")
+# A number that the format General shows as it is stored: it has up to eleven characters, and a zero
+# does not end its decimals.
+_SHOWN_AS_STORED = re.compile(rb"-?\d{1,11}|-?(?=[\d.]{3,11}$)(?:0|[1-9]\d*)\.\d*[1-9]")
 _ESCAPES = re.compile(r"(?:_x[0-9A-Fa-f]{4}_)+")
 _ESCAPES_IN_PART = re.compile(_ESCAPES.pattern.encode())
 _INVISIBLE = re.compile("[\x00-\x1f\ufffe\uffff]")
 _BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
+# Blanks, tabs and line ends: as they are, as references such as `&#10;`, or as escapes such as
+# `_x000D_`. What follows `_x005F_`, an underscore, is no escape.
 _BREAKS = re.compile(rb"(?: |&#(?:9|10|13|x0*[9aAdD]);|(?<!_x005[Ff])_x00(?:09|0[aA]|0[dD])_)+")
+# Parts that hold no text of cells.
 _UNREAD = ("xl/media/", "xl/embeddings/", "xl/printerSettings/", "xl/theme/", "docProps/thumbnail")
 # Maximum number of remembered texts of numbers with their formats.
-_KNOWN = 65_536
+_MAX_REMEMBERED = 65_536
 
 
 def write_shown_cells(content: bytes) -> bytes:
@@ -67,26 +78,15 @@ def write_shown_cells(content: bytes) -> bytes:
     changed: dict[str, bytes] = {}
     try:
         package = open_package(content)
-        styles = _read_xml(package, _STYLES)
-        writer = _CellWriter(
-            _read_codes(styles),
-            _read_strings(package),
-            symbols=find_symbol_styles(styles),
-            from_1904=_counts_from_1904(package),
-        )
+        writer = _CellWriter(package)
         for name in package.namelist():
-            is_sheet = SHEET.fullmatch(name)
-            has_cells = is_sheet or _STRINGS.fullmatch(name)
-            if not has_cells and not _ESCAPED_PARTS.fullmatch(name):
+            is_sheet = SHEET.fullmatch(name) is not None
+            has_cells = is_sheet or _STRINGS.fullmatch(name) is not None
+            if not has_cells and not _COMMENTS.fullmatch(name):
                 continue
             with suppress(*DAMAGED):
                 part = package.read(name)
-                written = part
-                if has_cells:
-                    written = _join_lines(part)
-                if b"_x" in written:
-                    written = _ESCAPES_IN_PART.sub(_unescape_part, written)
-                written = show_runs(written)
+                written = _resolve_escapes(_join_lines(part) if has_cells else part)
                 if is_sheet:
                     written = writer.rewrite(written)
                 if written != part:
@@ -98,8 +98,15 @@ def write_shown_cells(content: bytes) -> bytes:
         return content
 
 
+def _resolve_escapes(part: bytes) -> bytes:
+    """Write the characters that escapes, raised runs and symbol fonts stand for into a part."""
+    if b"_x" in part:
+        part = _ESCAPES_IN_PART.sub(_unescape_match, part)
+    return show_runs(part)
+
+
 def _join_lines(part: bytes) -> bytes:
-    """Replace line ends in a part of cells with blanks, since a cell is one line."""
+    """Replace line ends in the XML of cells with blanks, since a cell is one line."""
     part = part.translate(_BLANKS)
     if b"&#" in part or b"_x00" in part:
         return _BREAKS.sub(b" ", part)
@@ -107,16 +114,16 @@ def _join_lines(part: bytes) -> bytes:
 
 
 def unescape_characters(text: str) -> str:
-    """Replace `_x000D_` in a text of an office file by the character of that number."""
+    """Replace each `_x000D_` or the like in a text of an office file by the character it names."""
     if "_x" in text:
         return _ESCAPES.sub(lambda match: _unescape(match[0]), text)
     return text
 
 
 def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yield the rows of a sheet.
+    """Yield the rows of a sheet, each with shortened numbers followed by a row of all their digits.
 
-    After a row with shortened numbers comes a row with all their digits, in the same columns.
+    The digits stand in the same columns, and the other cells of that row are empty.
     """
     for row in rows:
         if not any(ALL_DIGITS in cell for cell in row):
@@ -135,44 +142,39 @@ def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
 
 
 class _CellWriter:
-    """A writer of the numbers of a workbook's sheets, and of texts to which a format adds.
+    """A writer of the cells of a workbook's sheets as their formats and fonts show them.
 
-    `codes` are the number formats of its cell styles. `strings` is the XML of its texts.
+    Numbers become texts. Formats may add texts before and after the text of a cell. A cell style,
+    by its number, names both.
     """
 
-    def __init__(
-        self,
-        codes: Sequence[str],
-        strings: Sequence[bytes],
-        *,
-        symbols: Mapping[int, str],
-        from_1904: bool,
-    ) -> None:
-        self._codes = codes
-        self._strings = strings
-        self._symbols = symbols
-        self._added: dict[int, tuple[str, str]] = {}
-        for style, code in enumerate(codes):
+    def __init__(self, package: ZipFile) -> None:
+        styles = _read_xml(package, _STYLES)
+        self._codes = _read_codes(styles)
+        self._symbol_fonts = find_symbol_styles(styles)
+        self._added_texts: dict[int, tuple[str, str]] = {}
+        for style, code in enumerate(self._codes):
             if added := find_added_text(code):
-                self._added[style] = added
-        self._from_1904 = from_1904
-        self._show = lru_cache(_KNOWN)(self._write)
+                self._added_texts[style] = added
+        self._shared_texts = _read_shared_texts(package)
+        self._from_1904 = _counts_from_1904(package)
+        self._format_number = lru_cache(_MAX_REMEMBERED)(self._format_number_uncached)
 
     def rewrite(self, sheet: bytes) -> bytes:
-        """Return the XML of a sheet with its numbers as texts."""
-        if self._symbols or self._added:
-            sheet = _INLINE_CELL.sub(self._show_inline, sheet)
-        if self._added:
-            sheet = _FORMULA_TEXT.sub(self._add_to_formula, sheet)
-        sheet = _CELL.sub(self._replace, sheet)
-        if (self._added or self._symbols) and self._strings:
-            return _TEXT_CELL.sub(self._add_to_text, sheet)
+        """Return the XML of a sheet with its cells as they are shown."""
+        if self._symbol_fonts or self._added_texts:
+            sheet = _INLINE_CELL.sub(self._rewrite_inline_text, sheet)
+        if self._added_texts:
+            sheet = _FORMULA_TEXT.sub(self._rewrite_formula_text, sheet)
+        sheet = _NUMBER_CELL.sub(self._rewrite_number, sheet)
+        if (self._added_texts or self._symbol_fonts) and self._shared_texts:
+            return _SHARED_TEXT_CELL.sub(self._rewrite_shared_text, sheet)
         return sheet
 
-    def _show_inline(self, match: re.Match[bytes]) -> bytes:
-        style = _read_style(match[1], 0)
-        added = self._added.get(style)
-        font = self._symbols.get(style)
+    def _rewrite_inline_text(self, match: re.Match[bytes]) -> bytes:
+        style = _read_style(match[1])
+        added = self._added_texts.get(style)
+        font = self._symbol_fonts.get(style)
         text = match[2]
         if font is not None:
             text = show_text(text, font)
@@ -181,99 +183,99 @@ class _CellWriter:
             text = b"%b<r>%b</r>%b" % (before, text, after)
         return b"<c%b><is>%b" % (match[1], text)
 
-    def _add_to_formula(self, match: re.Match[bytes]) -> bytes:
-        added = self._added.get(_read_style(match[2], 0))
+    def _rewrite_formula_text(self, match: re.Match[bytes]) -> bytes:
+        added = self._added_texts.get(_read_style(match[2]))
         if added is None or not match[3]:
             return match[0]
         before, after = added
         return b"%b%b%b%b" % (match[1], escape(before).encode(), match[3], escape(after).encode())
 
-    def _add_to_text(self, match: re.Match[bytes]) -> bytes:
+    def _rewrite_shared_text(self, match: re.Match[bytes]) -> bytes:
+        """Write a shared text into its cell if this cell shows it in another way."""
         attributes, digits = match.groups()
         number = int(digits)
-        style = _read_style(attributes, 0)
-        added = self._added.get(style)
-        font = self._symbols.get(style)
-        if (added is None and font is None) or number >= len(self._strings):
+        style = _read_style(attributes)
+        added = self._added_texts.get(style)
+        font = self._symbol_fonts.get(style)
+        if (added is None and font is None) or number >= len(self._shared_texts):
             return match[0]
-        text = self._strings[number]
-        if font is not None and b"<r>" not in text:
-            text = show_text(text, font)
-        runs = text if b"<r>" in text else b"<r>%b</r>" % text
+        text = self._shared_texts[number]
+        if b"<r>" not in text:
+            if font is not None:
+                text = show_text(text, font)
+            text = b"<r>%b</r>" % text
         before, after = map(_write_text_run, added or ("", ""))
-        kept = _TEXT_TYPE.sub(b"", attributes)
-        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (kept, before, runs, after)
+        attributes = _SHARED_TEXT_TYPE.sub(b"", attributes)
+        return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (attributes, before, text, after)
 
-    def _replace(self, match: re.Match[bytes]) -> bytes:
-        prefix, attributes, raw = match.groups()
-        style = _STYLE.search(attributes)
-        text = self._show(raw, int(style[1]) if style else 0)
+    def _rewrite_number(self, match: re.Match[bytes]) -> bytes:
+        prefix, attributes, number = match.groups()
+        text = self._format_number(number, _read_style(attributes))
         if text is None:
             return match[0]
         if b"t" in attributes:
-            attributes = _TYPE.sub(b"", attributes)
+            attributes = _NUMBER_TYPE.sub(b"", attributes)
         content = b"<%bis><%bt>%b</%bt></%bis>" % (prefix, prefix, text, prefix, prefix)
         return b'<%bc%b t="inlineStr">%b' % (prefix, attributes, content)
 
-    def _write(self, raw: bytes, style: int) -> bytes | None:
-        """Return the text of a number, None if it is shown as it stands or is not a number."""
+    def _format_number_uncached(self, number: bytes, style: int) -> bytes | None:
+        """Return the text of a number, None if it is shown as it is stored or is not a number."""
         code = GENERAL
         if style < len(self._codes):
             code = self._codes[style]
-        if code == GENERAL and _AS_IT_STANDS.fullmatch(raw):
+        if code == GENERAL and _SHOWN_AS_STORED.fullmatch(number):
             return None
         try:
-            return escape(show_cell(float(raw), code, from_1904=self._from_1904)).encode()
+            return escape(show_cell(float(number), code, from_1904=self._from_1904)).encode()
         except (ValueError, ArithmeticError):
             return None
 
 
-def _read_style(attributes: bytes, default: int) -> int:
-    """Return the number of a cell's style, `default` if its attributes name none."""
+def _read_style(attributes: bytes) -> int:
+    """Return the number of the style that the attributes of a cell name, 0 by default."""
     style = _STYLE.search(attributes)
     if style:
         return int(style[1])
-    return default
+    return 0
 
 
 def _write_text_run(text: str) -> bytes:
+    """Return the XML of a piece of a text with its blanks."""
     return b'<r><t xml:space="preserve">%b</t></r>' % escape(text).encode()
 
 
 def _read_codes(root: Any) -> list[str]:
     """Return the code of each cell style's number format, by number of the style.
 
-    `root` is that of styles.xml.
+    `root` is that of styles.xml, None if it is missing.
     """
     if root is None:
         return []
-    codes = {
+    own_codes = {
         format.get("numFmtId"): format.get("formatCode")
         for format in root.iterfind("{*}numFmts/{*}numFmt")
     }
-    chosen: list[str] = []
+    codes: list[str] = []
     for style in root.iterfind("{*}cellXfs/{*}xf"):
         format_id = style.get("numFmtId") or "0"
-        number = 0
-        if format_id.isdecimal():
-            number = int(format_id)
-        chosen.append(choose_code(number, codes.get(format_id)))
-    return chosen
+        number = int(format_id) if format_id.isdecimal() else 0
+        codes.append(choose_code(number, own_codes.get(format_id)))
+    return codes
 
 
-def _read_strings(package: ZipFile) -> list[bytes]:
+def _read_shared_texts(package: ZipFile) -> list[bytes]:
     """Return the XML of each text that cells share, by its number."""
-    part = next(filter(_STRINGS.fullmatch, package.namelist()), "")
-    if not part:
+    name = next(filter(_STRINGS.fullmatch, package.namelist()), "")
+    if not name:
         return []
     with suppress(*DAMAGED):
-        strings = _join_lines(package.read(part))
-        strings = show_runs(_ESCAPES_IN_PART.sub(_unescape_part, strings))
-        return [match[1] or b"" for match in _STRING.finditer(strings)]
+        part = _resolve_escapes(_join_lines(package.read(name)))
+        return [match[1] or b"" for match in _SHARED_TEXT.finditer(part)]
     return []
 
 
 def _counts_from_1904(package: ZipFile) -> bool:
+    """Tell whether a workbook counts its days from 1904, as Excel for the Mac did."""
     root = _read_xml(package, _BOOK)
     if root is None:
         return False
@@ -294,14 +296,15 @@ def _read_xml(package: ZipFile, name: re.Pattern[str]) -> Any:
     return None
 
 
-def _unescape_part(match: re.Match[bytes]) -> bytes:
+def _unescape_match(match: re.Match[bytes]) -> bytes:
     return escape(_unescape(match[0].decode())).encode()
 
 
 def _unescape(escapes: str) -> str:
-    """Return the characters of some escapes.
+    """Return the characters of adjoining escapes such as `_xD83D__xDE00_`, which is one of them.
 
     A lone surrogate and invisible characters become blanks.
     """
-    units = bytes.fromhex("".join(escapes[at + 2 : at + 6] for at in range(0, len(escapes), 7)))
-    return _INVISIBLE.sub(" ", units.decode("utf-16-be", "replace").replace("\ufffd", " "))
+    code_units = bytes.fromhex(escapes.replace("_x", "").replace("_", ""))
+    text = code_units.decode("utf-16-be", "replace").replace("\ufffd", " ")
+    return _INVISIBLE.sub(" ", text)

@@ -28,24 +28,28 @@ _LANGUAGES = {
     0x1D: "sv",
 }
 """Languages by the primary language of a Windows locale, its low ten bits (MS-LCID)."""
+_PRIMARY_LANGUAGE = 0x3FF
+# A hexadecimal number with a decimal digit, such as 407 or F800, but not `de`.
 _LOCALE = re.compile(r"(?=[a-z]*\d)[0-9a-f]+", re.IGNORECASE)
 # The first day after the year 9999.
 _MAX_DAYS = 2_958_466
-# Days between the two calendars of workbooks.
-_FROM_1904 = 1462
+# Days from the beginning of the usual count to that of workbooks that count from 1904.
+_DAYS_TO_1904 = 1462
 # 29 February 1900, which Excel counts although it did not exist.
 _LEAP_DAY = 60
-_BUDDHIST = 543
-_SECONDS = 86_400
-# Maximum number of days whose texts are remembered.
-_KNOWN = 4096
+# Years by which the Buddhist calendar is ahead.
+_BUDDHIST_YEARS = 543
+_SECONDS_OF_DAY = 86_400
+# Maximum number of dates whose texts are remembered.
+_MAX_REMEMBERED = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
     """The moment that a section writes.
 
-    `units` are seconds since the count began, times 10 ** `places`; `weekday` 0 is Sunday.
+    `units` are seconds since the count began, times 10 ** `places`; `weekday` 0 is Sunday. With
+    `is_12_hour` the section writes AM or PM.
     """
 
     year: int
@@ -54,7 +58,7 @@ class _Moment:
     weekday: int
     units: int
     places: int
-    is_half_day: bool
+    is_12_hour: bool
 
     @property
     def seconds(self) -> int:
@@ -63,28 +67,34 @@ class _Moment:
 
     @property
     def hour(self) -> int:
-        """The hour of the day, on a twelve-hour clock if the section writes AM or PM."""
-        hour = self.seconds // 3600 % 24
-        if self.is_half_day:
-            return (hour + 11) % 12 + 1
-        return hour
+        """The hour of the day, from 1 to 12 on a twelve-hour clock."""
+        if self.is_12_hour:
+            return (self.hour_of_24 + 11) % 12 + 1
+        return self.hour_of_24
+
+    @property
+    def hour_of_24(self) -> int:
+        """The hour of the day, from 0 to 23."""
+        return self.seconds // 3600 % 24
 
 
 def show_date(value: float, section: Section, *, from_1904: bool = False) -> str | None:
-    """Write a day or time by a section with `is_date`, None if the number is neither."""
+    """Write a number of days as a date or a time, by a section with `is_date`.
+
+    None if it is neither: beyond the year 9999, or negative and no elapsed time.
+    """
     if value >= _MAX_DAYS or (value < 0 and not section.has("elapsed")):
         return None
     return _write_date(value if section.has_time else floor(value), section, from_1904)
 
 
-@lru_cache(_KNOWN)
+@lru_cache(_MAX_REMEMBERED)
 def _write_date(value: float, section: Section, from_1904: bool) -> str:
+    """Write a number of days token by token; dates repeat in a sheet, so texts are remembered."""
     tokens = section.tokens
     has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
     places = _count_places(tokens)
-    moment = _find_moment(
-        abs(value), places, section.has_time, from_1904, is_half_day=section.has("noon")
-    )
+    moment = _compute_moment(abs(value), section, places, from_1904=from_1904)
     names = _find_names(section.language)
     pieces = ["-"] if value < 0 else []
     at = 0
@@ -94,20 +104,20 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
         if token.kind == "elapsed":
             pieces.append(_show_elapsed(token.text, moment))
         elif token.kind == "date":
-            pieces.append(_show_part(token.text, moment, names, has_day=has_day))
+            pieces.append(_show_date_part(token.text, moment, names, has_day=has_day))
         elif token.kind == "noon":
             pieces.append(_show_noon(token.text, moment))
-        elif token.kind == "point" and places and at < len(tokens) and tokens[at].kind == "digit":
+        elif token.kind == "point" and places and count_run(tokens[at:], "digit"):
+            # One token stands for each digit of the fraction of a second.
             pieces.append(f".{moment.units % 10**places:0{places}}")
-            while at < len(tokens) and tokens[at].kind == "digit":
-                at += 1
+            at += count_run(tokens[at:], "digit")
         else:
             pieces.append(token.text)
     return "".join(pieces)
 
 
 def _count_places(tokens: Sequence[Token]) -> int:
-    """Count the places of a second that are written, as in `ss.000`."""
+    """Return how many digits of a fraction of a second are written, as in `ss.000`, at most six."""
     for at, (token, following) in enumerate(pairwise(tokens)):
         is_second = token.kind in ("date", "elapsed") and token.text[0] == "s"
         if is_second and following.kind == "point":
@@ -115,50 +125,57 @@ def _count_places(tokens: Sequence[Token]) -> int:
     return 0
 
 
-def _find_moment(
-    value: float, places: int, has_time: bool, from_1904: bool, *, is_half_day: bool
-) -> _Moment:
-    """Return the moment of a number, rounded to its last place if a time is written.
+def _compute_moment(value: float, section: Section, places: int, *, from_1904: bool) -> _Moment:
+    """Return the moment of a number of days, rounded to its last place if a time is written.
 
     A day alone is not rounded up to the next day.
     """
-    if has_time:
-        units = floor(value * _SECONDS * 10**places + 0.5)
+    if section.has_time:
+        units = floor(value * _SECONDS_OF_DAY * 10**places + 0.5)
     else:
-        units = floor(value) * _SECONDS
-    days = units // (_SECONDS * 10**places) + (_FROM_1904 if from_1904 else 0)
-    weekday = (days + 6) % 7
-    if days == _LEAP_DAY:
-        return _Moment(1900, 2, 29, weekday, units, places, is_half_day)
-    if not days:
-        return _Moment(1900, 1, 0, weekday, units, places, is_half_day)
-    if days < _LEAP_DAY:
-        first_day = date(1899, 12, 31)
+        units = floor(value) * _SECONDS_OF_DAY
+    days = units // (_SECONDS_OF_DAY * 10**places) + (_DAYS_TO_1904 if from_1904 else 0)
+    if days == 0:
+        # The day before 1 January 1900, as Excel writes it.
+        day = (1900, 1, 0)
+    elif days == _LEAP_DAY:
+        day = (1900, 2, 29)
     else:
-        first_day = date(1899, 12, 30)
-    day = first_day + timedelta(min(days, _MAX_DAYS - 1))
-    return _Moment(day.year, day.month, day.day, weekday, units, places, is_half_day)
+        # Day 1 is 1 January 1900; after the day that did not exist, all dates are a day earlier.
+        day_zero = date(1899, 12, 31 if days < _LEAP_DAY else 30)
+        written = day_zero + timedelta(min(days, _MAX_DAYS - 1))
+        day = (written.year, written.month, written.day)
+    # To Excel, day 1 was a Sunday.
+    weekday = (days - 1) % 7
+    return _Moment(*day, weekday, units, places, section.has("noon"))
 
 
 def _find_names(language: str) -> CalendarNames:
+    """Return the names of a section's language: `407` or `de-DE` for German, English if unknown."""
     code = language.rpartition(",")[0] or language
     if _LOCALE.fullmatch(code):
-        return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & 0x3FF, "en")]
+        return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & _PRIMARY_LANGUAGE, "en")]
     return CALENDAR_NAMES.get(code[:2].lower(), CALENDAR_NAMES["en"])
 
 
 def _show_elapsed(text: str, moment: _Moment) -> str:
-    length = {"h": 3600, "m": 60, "s": 1}[text[0]]
-    return str(moment.seconds // length).zfill(len(text))
+    """Write `[h]`, `[mm]` or `[ss]`: all hours, minutes or seconds since the count began."""
+    unit = {"h": 3600, "m": 60, "s": 1}[text[0]]
+    return str(moment.seconds // unit).zfill(len(text))
 
 
 def _show_noon(text: str, moment: _Moment) -> str:
+    """Write `AM/PM`, `a/p` or the like."""
     before_noon, _, after_noon = text.upper().partition("/")
-    return after_noon if moment.seconds // 3600 % 24 >= 12 else before_noon
+    return after_noon if moment.hour_of_24 >= 12 else before_noon
 
 
-def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
-    """Write a year, month, day, hour, minute or second."""
+def _show_date_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
+    """Write a year, month, day, hour, minute or second by a token such as `yyyy` or `mm`.
+
+    Some languages have another form of a month's name beside a day; `has_day` tells that there is
+    one.
+    """
     length = len(text)
     match text[0]:
         case "y":
@@ -166,7 +183,7 @@ def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: boo
         case "e":
             return str(moment.year)
         case "b":
-            return _show_year(length, moment.year + _BUDDHIST)
+            return _show_year(length, moment.year + _BUDDHIST_YEARS)
         case "m":
             return _show_month(length, moment.month, names, has_day=has_day)
         case "d":
@@ -177,22 +194,26 @@ def _show_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: boo
             return f"{moment.seconds // 60 % 60:0{min(length, 2)}}"
         case "s":
             return f"{moment.seconds % 60:0{min(length, 2)}}"
-    # An era has no name here.
+    # The era of Japanese years, `g`, has no name here.
     return ""
 
 
 def _show_year(length: int, year: int) -> str:
+    """Write a year in two digits for one or two letters, else in four."""
     if length < 3:
         return f"{year % 100:02}"
     return str(year)
 
 
 def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool) -> str:
+    """Write 3 for `m`, 03 for `mm`, Mar for `mmm`, March for `mmmm` and M for `mmmmm`."""
     if length < 3:
         return f"{month:0{length}}"
     if length == 3:
         return names.short_months[month - 1]
-    months = (has_day and names.months_of_day) or names.months
+    months = names.months
+    if has_day and names.months_of_day:
+        months = names.months_of_day
     name = months[month - 1]
     if length == 5:
         return name[:1]
@@ -200,6 +221,7 @@ def _show_month(length: int, month: int, names: CalendarNames, *, has_day: bool)
 
 
 def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:
+    """Write 4 for `d`, 04 for `dd`, Tue for `ddd` and Tuesday for `dddd`."""
     if length < 3:
         return f"{moment.day:0{length}}"
     days = names.short_days if length == 3 else names.days

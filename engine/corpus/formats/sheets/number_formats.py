@@ -11,93 +11,47 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 
-BUILT_IN = {
-    1: "0",
-    2: "0.00",
-    3: "#,##0",
-    4: "#,##0.00",
-    5: '"$"#,##0_);\\("$"#,##0\\)',
-    6: '"$"#,##0_);[Red]\\("$"#,##0\\)',
-    7: '"$"#,##0.00_);\\("$"#,##0.00\\)',
-    8: '"$"#,##0.00_);[Red]\\("$"#,##0.00\\)',
-    9: "0%",
-    10: "0.00%",
-    11: "0.00E+00",
-    12: "# ?/?",
-    13: "# ??/??",
-    14: "yyyy-mm-dd",
-    15: "d-mmm-yy",
-    16: "d-mmm",
-    17: "mmm-yy",
-    18: "h:mm AM/PM",
-    19: "h:mm:ss AM/PM",
-    20: "h:mm",
-    21: "h:mm:ss",
-    22: "yyyy-mm-dd h:mm",
-    **dict.fromkeys((*range(27, 32), 36, *range(50, 55), 57, 58), "yyyy-mm-dd"),
-    **dict.fromkeys((32, 34, 55), "h:mm"),
-    **dict.fromkeys((33, 35, 56), "h:mm:ss"),
-    37: "#,##0_);(#,##0)",
-    38: "#,##0_);[Red](#,##0)",
-    39: "#,##0.00_);(#,##0.00)",
-    40: "#,##0.00_);[Red](#,##0.00)",
-    41: '_(* #,##0_);_(* \\(#,##0\\);_(* "-"_);_(@_)',
-    42: '_("$"* #,##0_);_("$"* \\(#,##0\\);_("$"* "-"_);_(@_)',
-    43: '_(* #,##0.00_);_(* \\(#,##0.00\\);_(* "-"??_);_(@_)',
-    44: '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)',
-    45: "mm:ss",
-    46: "[h]:mm:ss",
-    47: "mm:ss.0",
-    48: "##0.0E+0",
-    49: "@",
-    59: "0",
-    60: "0.00",
-    61: "#,##0",
-    62: "#,##0.00",
-    67: "0%",
-    68: "0.00%",
-    69: "# ?/?",
-    70: "# ??/??",
-    71: "yyyy-mm-dd",
-    72: "yyyy-mm-dd",
-    73: "d-mmm-yy",
-    74: "d-mmm",
-    75: "mmm-yy",
-    76: "h:mm",
-    77: "h:mm:ss",
-    78: "yyyy-mm-dd h:mm",
-    79: "mm:ss",
-    80: "[h]:mm:ss",
-    81: "mm:ss.0",
-}
-"""Formats that a file names by a number alone.
-
-In 14 and 22 the user's country decides how a day is written, which no file says, so they are
-written as in ISO 8601.
-"""
+from engine.corpus.formats.sheets.built_in_formats import BUILT_IN
 
 GENERAL = "General"
-_OF_COUNTRY = (14, 22)
+_DAYS_OF_COUNTRY = (14, 22)
 
 _TOKEN = re.compile(
-    r"""(?P<quoted>"[^"]*"?)|(?P<escaped>\\.?)|(?P<space>_.?)|(?P<fill>\*.?)|\[(?P<bracket>[^\]]*)\]?
-    |(?P<general>general)|(?P<noon>am/pm|a/p|上午/下午|午前/午後)|(?P<exponent>e[+-])
-    |(?P<date>y+|m+|d+|h+|s+|e+|g+|b+(?![a-z]))|(?P<digit>[0#?])|(?P<point>\.)|(?P<comma>,)|(?P<percent>%)|(?P<slash>/)
-    |(?P<text>@)|(?P<literal>.)""",
+    r"""
+    (?P<quoted>"[^"]*"?)        # "kg"
+    |(?P<escaped>\\.?)          # \k
+    |(?P<space>_.?)             # _): a blank as wide as the sign
+    |(?P<fill>\*.?)             # *-: a sign that fills the cell
+    |\[(?P<bracket>[^\]]*)\]?   # [Red], [>=1000], [h], [$€-407]
+    |(?P<general>general)
+    |(?P<noon>am/pm|a/p|上午/下午|午前/午後)
+    |(?P<exponent>e[+-])
+    |(?P<date>y+|m+|d+|h+|s+|e+|g+|b+(?![a-z]))
+    |(?P<digit>[0#?])
+    |(?P<point>\.)
+    |(?P<comma>,)
+    |(?P<percent>%)
+    |(?P<slash>/)
+    |(?P<text>@)
+    |(?P<literal>.)
+    """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
+# What precedes a semicolon that is not quoted, escaped or in brackets.
 _SECTION = re.compile(r'(?:"[^"]*"?|\\.?|[_*].?|\[[^\]]*\]?|[^;"\\_*\[])*', re.DOTALL)
+# `>=1000`, `<-1.5e3`
 _CONDITION = re.compile(r"(<=|>=|<>|<|>|=)\s*(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)", re.IGNORECASE)
 _ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
-# The shape of a section with a letter for each token: literals, then digits, then literals.
-_PLAIN = re.compile(
+# A section with a letter for each token, as `_find_shape_letter` gives it: literals, then digits as
+# in `#,##0.0#,`, then literals.
+_PLAIN_SHAPE = re.compile(
     r"l*(?P<number>(?P<whole>#+,##0|#,###|#*0|#+|0{2,})(?:\.(?P<places>0*#*))?(?P<scale>,*))l*"
 )
-_OF_NUMBERS = ("digit", "point", "comma")
+_NUMBER_KINDS = ("digit", "point", "comma")
 _COMPARE = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "<>": ne}
 _MAX_SECTIONS = 4
 # Maximum length of a code; Excel accepts at most 255.
-_MAX_LENGTH = 1024
+_MAX_CODE_LENGTH = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +59,8 @@ class Token:
     """A piece of a code.
 
     `kind` is literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed
-    or noon. In dates `n` is a minute.
+    (hours, minutes or seconds beyond those of a clock) or noon (AM/PM). The text of a minute has
+    `n` in place of `m`, which is a month.
     """
 
     kind: str
@@ -138,8 +93,8 @@ class Condition:
 class PlainNumber:
     """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster.
 
-    The number is multiplied by 10 ** `shift`. `min_digits` stand before the point, `min_places` to
-    `max_places` after it.
+    The number is multiplied by 10 ** `shift` and stands between the texts `before` and `after`. At
+    least `min_digits` precede the point, `min_places` to `max_places` follow it.
     """
 
     before: str
@@ -175,65 +130,75 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """A parsed code: the sections for numbers, and the section for text, if any."""
+    """A parsed code: one to three sections for numbers, and the section for text, if any."""
 
     numbers: tuple[Section, ...]
     text: Section | None = None
 
     def section_for(self, value: float) -> tuple[Section, bool]:
-        """Return the section that writes a number, and whether it keeps the minus sign there."""
-        numbers = self.numbers
-        if len(numbers) == 1:
-            return numbers[0], value < 0
-        conditions = [section.condition for section in numbers[:2]]
-        if conditions == [None, None]:
-            if value == 0 and len(numbers) > 2:
-                return numbers[2], False
-            return numbers[value < 0], False
-        first = conditions[0] or Condition(">=" if len(numbers) < 3 else ">", 0)
-        second = conditions[1]
-        if second is None and len(numbers) > 2:
+        """Return the section that writes a number, and whether to put a minus sign before its text.
+
+        Without conditions the sections are for positive numbers, negative ones and zero, and the
+        section for negative numbers writes the sign itself. The same holds for a section whose
+        condition only negative numbers meet.
+        """
+        sections = self.numbers
+        is_negative = value < 0
+        if len(sections) == 1:
+            return sections[0], is_negative
+        first = sections[0].condition
+        second = sections[1].condition
+        if first is None and second is None:
+            if value == 0 and len(sections) > 2:
+                return sections[2], False
+            return sections[int(is_negative)], False
+        if first is None:
+            first = Condition(">=" if len(sections) == 2 else ">", 0)
+        if second is None and len(sections) > 2:
             second = Condition("<", 0)
         if first.holds(value):
-            return numbers[0], value < 0 and not first.only_below_zero
+            return sections[0], is_negative and not first.only_below_zero
         if second is None or second.holds(value):
-            below = first.all_from_zero or (second is not None and second.only_below_zero)
-            return numbers[1], value < 0 and not below
-        return numbers[-1], value < 0
+            only_negative = second is not None and second.only_below_zero
+            return sections[1], is_negative and not (first.all_from_zero or only_negative)
+        return sections[-1], is_negative
 
 
 def choose_code(number: int, code: str | None) -> str:
-    """Return the code of the format with a number.
+    """Return the code of the format that a file names by a number, and perhaps by a `code`.
 
-    The file's own `code` takes precedence, except for a day as the user's country writes it.
+    The file's own code takes precedence, except for a day as the user's country writes it.
     """
     built_in = BUILT_IN.get(number, GENERAL)
     if not code:
         return built_in
-    is_day = number in _OF_COUNTRY and parse_format(code).numbers[0].is_date
+    is_day = number in _DAYS_OF_COUNTRY and parse_format(code).numbers[0].is_date
     return built_in if is_day else code
 
 
 @lru_cache(maxsize=1024)
 def parse_format(code: str) -> NumberFormat:
-    """Parse a code into sections, and write an invalid code as it stands instead of raising."""
+    """Parse any code into sections; what is invalid in it becomes literal text."""
     parts: list[str] = []
-    at = 0
-    code = code[:_MAX_LENGTH]
-    while at <= len(code) and len(parts) < _MAX_SECTIONS:
-        section = _SECTION.match(code, at)
+    start = 0
+    code = code[:_MAX_CODE_LENGTH]
+    while start <= len(code) and len(parts) < _MAX_SECTIONS:
+        section = _SECTION.match(code, start)
         # The pattern matches the empty text.
         assert section is not None
         parts.append(section[0])
-        at = section.end() + 1
+        after_semicolon = section.end() + 1
+        start = after_semicolon
     sections = tuple(map(_parse_section, parts))
-    has_text = sections[-1].has("text")
-    if len(sections) == _MAX_SECTIONS or (len(sections) > 1 and has_text):
+    # The fourth section is for text, and so is a last one with `@`.
+    is_last_for_text = len(sections) > 1 and sections[-1].has("text")
+    if len(sections) == _MAX_SECTIONS or is_last_for_text:
         return NumberFormat(sections[:-1], sections[-1])
     return NumberFormat(sections, sections[0] if sections[0].has("text") else None)
 
 
 def _parse_section(part: str) -> Section:
+    """Parse a part of a code between semicolons; colours and fills are left out."""
     tokens: list[Token] = []
     condition: Condition | None = None
     language = ""
@@ -247,8 +212,9 @@ def _parse_section(part: str) -> Section:
         elif kind == "space":
             tokens.append(Token("literal", " "))
         elif kind == "bracket" and text.startswith("$"):
-            symbol, _, locale = text[1:].partition("-")
-            tokens.append(Token("literal", symbol))
+            # A currency and a Windows locale, as in `$€-407`.
+            currency, _, locale = text[1:].partition("-")
+            tokens.append(Token("literal", currency))
             language = locale or language
         elif kind == "bracket":
             if comparison := _CONDITION.fullmatch(text.strip()):
@@ -262,72 +228,73 @@ def _parse_section(part: str) -> Section:
     return _build_section(tokens, condition, language)
 
 
-def _build_section(tokens: Sequence[Token], condition: Condition | None, language: str) -> Section:
-    shows_digits = _shows_digits(tokens)
-    pieces: list[Token] = []
-    for token in tokens:
+def _build_section(parsed: Sequence[Token], condition: Condition | None, language: str) -> Section:
+    """Return a section of parsed tokens, once it is clear whether their letters write a date."""
+    writes_number = _writes_number(parsed)
+    tokens: list[Token] = []
+    for token in parsed:
         if token.kind != "date":
-            pieces.append(token)
-        elif shows_digits:
-            pieces.append(Token("literal", token.text))
+            tokens.append(token)
+        elif writes_number:
+            tokens.append(Token("literal", token.text))
         else:
-            pieces.append(Token("date", token.text.lower()))
-    if not any(piece.kind in ("date", "elapsed") for piece in pieces):
-        return Section(tuple(pieces), condition, language, plain=_find_plain(pieces))
-    pieces = _mark_minutes(pieces)
-    has_time = False
-    for piece in pieces:
-        if piece.kind == "elapsed" or (piece.kind == "date" and piece.text[0] in "hns"):
-            has_time = True
-    return Section(tuple(pieces), condition, language, is_date=True, has_time=has_time)
+            tokens.append(Token("date", token.text.lower()))
+    if not any(token.kind in ("date", "elapsed") for token in tokens):
+        return Section(tuple(tokens), condition, language, plain=_find_plain(tokens))
+    tokens = _mark_minutes(tokens)
+    has_time = any(
+        token.kind == "elapsed" or (token.kind == "date" and token.text[0] in "hns")
+        for token in tokens
+    )
+    return Section(tuple(tokens), condition, language, is_date=True, has_time=has_time)
 
 
-def _shows_digits(tokens: Sequence[Token]) -> bool:
-    """Tell whether a section writes a number despite letters of dates in it, as in `0 kg`."""
+def _writes_number(tokens: Sequence[Token]) -> bool:
+    """Tell whether a section writes a number despite letters of dates in it, as in `0 kg`.
+
+    The digits of `ss.00` are a fraction of a second, so that section writes a time.
+    """
     kinds = [token.kind for token in tokens]
     if "digit" not in kinds or "elapsed" in kinds:
         return False
-    first = kinds.index("digit")
-    if first < 2 or kinds[first - 1] not in ("point", "comma", "literal"):
+    first_digit = kinds.index("digit")
+    if first_digit < 2 or kinds[first_digit - 1] not in ("point", "comma", "literal"):
         return True
-    before = tokens[first - 2]
-    is_fraction_of_second = before.kind == "date" and before.text[0] in "sS"
-    return not is_fraction_of_second
+    before_point = tokens[first_digit - 2]
+    return before_point.kind != "date" or before_point.text[0] not in "sS"
 
 
 def _mark_minutes(tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens with `n` for each `m` that means minutes.
-
-    This is so after hours, or before seconds.
-    """
+    """Return the tokens with `n` for each `m` that is minutes: after hours, or before seconds."""
     marked = list(tokens)
-    parts = [at for at, token in enumerate(tokens) if token.kind in ("date", "elapsed")]
-    for order, at in enumerate(parts):
-        text = tokens[at].text
-        if tokens[at].kind != "date" or text not in ("m", "mm"):
-            continue
-        former = ""
-        if order:
-            former = tokens[parts[order - 1]].text[0]
-        following = ""
-        if order + 1 < len(parts):
-            following = tokens[parts[order + 1]].text[0]
-        if former == "h" or following == "s":
-            marked[at] = Token("date", text.replace("m", "n"))
+    places = [at for at, token in enumerate(tokens) if token.kind in ("date", "elapsed")]
+    units = [tokens[at].text[0] for at in places]
+    for index, at in enumerate(places):
+        token = tokens[at]
+        follows_hours = index > 0 and units[index - 1] == "h"
+        precedes_seconds = units[index + 1 : index + 2] == ["s"]
+        is_m = token.kind == "date" and token.text in ("m", "mm")
+        if is_m and (follows_hours or precedes_seconds):
+            marked[at] = Token("date", token.text.replace("m", "n"))
     return marked
 
 
 def count_run(tokens: Sequence[Token], kind: str) -> int:
-    """Count the tokens of a kind with which some tokens begin."""
+    """Return how many tokens of a kind stand at the beginning."""
     for count, token in enumerate(tokens):
         if token.kind != kind:
             return count
     return len(tokens)
 
 
-def _find_letter(token: Token) -> str:
-    """Return the letter that stands for a token in `_PLAIN`."""
-    if token.kind in _OF_NUMBERS:
+def join_text(tokens: Sequence[Token]) -> str:
+    """Return the texts of tokens as one text."""
+    return "".join(token.text for token in tokens)
+
+
+def _find_shape_letter(token: Token) -> str:
+    """Return what stands for a token in `_PLAIN_SHAPE`: its text, `l` for a literal, or `x`."""
+    if token.kind in _NUMBER_KINDS:
         return token.text
     if token.kind in ("literal", "percent"):
         return "l"
@@ -335,11 +302,11 @@ def _find_letter(token: Token) -> str:
 
 
 def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
-    """Return the usual shape of a section, None if it has another.
+    """Return a section as a `PlainNumber`, None if it has another shape.
 
     Its digits stand together, with at most one point, and nothing else stands between literals.
     """
-    shape = _PLAIN.fullmatch("".join(map(_find_letter, tokens)))
+    shape = _PLAIN_SHAPE.fullmatch("".join(map(_find_shape_letter, tokens)))
     if shape is None:
         return None
     start, end = shape.span("number")
@@ -347,8 +314,9 @@ def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
     places = shape["places"] or ""
     percents = sum(token.kind == "percent" for token in tokens)
     return PlainNumber(
-        before="".join(token.text for token in tokens[:start]),
-        after="".join(token.text for token in tokens[end:]),
+        before=join_text(tokens[:start]),
+        after=join_text(tokens[end:]),
+        # Each comma at the end divides by a thousand.
         shift=2 * percents - 3 * len(shape["scale"]),
         is_grouped="," in whole,
         has_point=shape["places"] is not None,

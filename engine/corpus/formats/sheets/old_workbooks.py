@@ -1,6 +1,7 @@
 """Workbooks of Excel 5 to 2003 (.xls, MS-XLS): their numbers as their cells show them.
 
-office_oxide gives these numbers without the formats of the cells.
+office_oxide gives these numbers without the formats of the cells. A workbook is a sequence of
+records of a kind and a content: first those of the whole workbook, then those of each sheet.
 """
 
 from __future__ import annotations
@@ -16,34 +17,41 @@ from engine.corpus.formats.sheets.cells import show_cell
 from engine.corpus.formats.sheets.number_formats import choose_code
 from engine.corpus.formats.sheets.shown import find_added_text
 
+# Streams of the compound file that may hold the workbook: since Excel 97, and before.
 _STREAMS = ("Workbook", "Book")
-_BEGIN = 0x0809
-_END = 0x0A
+# Kinds of records.
+_PART_BEGIN = 0x0809
+_PART_END = 0x0A
 _SHEET = 0x85
 _FORMAT = 0x041E
 _STYLE = 0xE0
 _CALENDAR = 0x22
 _NUMBER = 0x0203
-_PACKED = 0x027E
-_PACKED_ROW = 0xBD
+_PACKED_NUMBER = 0x027E
+_PACKED_NUMBERS = 0xBD
 _FORMULA = 0x06
 # Texts of their own, shared texts, texts with runs.
 _TEXTS = (0x0204, 0xFD, 0xD6)
+# The version of Excel 97 in the first record.
 _EXCEL_97 = 0x600
-# The end of a formula's value if that is a text or an error.
-_NO_NUMBER = b"\xff\xff"
-# An empty cell.
+# The last two bytes of a formula's value if that is a text or an error.
+_NOT_A_NUMBER = b"\xff\xff"
+# An empty cell, as office_oxide represents it.
 _EMPTY: Mapping[str, Any] = {"content": ()}
-_CELL = struct.Struct("<HHH")
+# The row, the column and the style with which the content of a cell begins.
+_CELL_HEAD = struct.Struct("<HHH")
 _DOUBLE = struct.Struct("<d")
 
 
 @dataclass
-class _Book:
-    """What the first part of a workbook says of the others."""
+class _WorkbookGlobals:
+    """What the first part of a workbook says of its sheets.
 
-    # Where each sheet begins, and its name.
-    sheets: list[tuple[int, str]] = field(default_factory=list)
+    `sheet_starts` says at which byte the part of a sheet begins, by name. `codes` are number
+    formats by their numbers, and `styles` the number of each cell style's format.
+    """
+
+    sheet_starts: dict[str, int] = field(default_factory=dict)
     codes: dict[int, str] = field(default_factory=dict)
     styles: list[int] = field(default_factory=list)
     from_1904: bool = False
@@ -64,9 +72,10 @@ class _Book:
 
 
 def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> None:
-    """Put the numbers of a workbook into its sheets as they are shown.
+    """Put the numbers of a workbook into its sheets as they are shown, up to damage.
 
-    The numbers of a damaged workbook stay as they are.
+    `sections` are the sheets as office_oxide represents them, and are changed in place; `content`
+    is the .xls file.
     """
     try:
         compound = open_compound(content)
@@ -76,39 +85,43 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
     if not data:
         return
     with suppress(struct.error, IndexError, OverflowError):
-        book = _read_book(data)
-        starts = {name: start for start, name in book.sheets}
+        workbook = _read_globals(data)
         for section in sections:
-            start = starts.get(section.get("title") or "")
+            start = workbook.sheet_starts.get(section.get("title") or "")
             table = next((node for node in section["elements"] if node["type"] == "table"), None)
             if start is not None and table is not None:
-                _put_numbers(table["rows"], data, start, book)
-                _add_to_texts(table["rows"], data, start, book)
+                _put_numbers(table["rows"], data, start, workbook)
+                _add_to_texts(table["rows"], data, start, workbook)
 
 
-def _put_numbers(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
+def _put_numbers(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGlobals) -> None:
+    """Put the numbers of the sheet that begins at `start` into its rows."""
     for row, column, style, value in _read_numbers(data, start):
         try:
-            text = book.show(value, style)
+            text = workbook.show(value, style)
         except (ValueError, ArithmeticError):
             # The value is infinite or not a number.
             continue
-        if not text and (row >= len(rows) or column >= len(rows[row]["cells"])):
+        if not text and not _has_cell(rows, row, column):
             continue
+        # office_oxide omits rows and cells at the end if it shows nothing of them.
         while row >= len(rows):
             rows.append({"cells": []})
         cells = rows[row]["cells"]
-        # office_oxide omits the last cells of a row if it shows nothing of them.
         cells.extend([_EMPTY] * (column + 1 - len(cells)))
         paragraph = {"type": "paragraph", "content": [{"type": "text", "text": text}]}
         cells[column] = {**cells[column], "content": [paragraph]}
 
 
-def _add_to_texts(rows: list[Any], data: bytes, start: int, book: _Book) -> None:
+def _has_cell(rows: Sequence[Any], row: int, column: int) -> bool:
+    return row < len(rows) and column < len(rows[row]["cells"])
+
+
+def _add_to_texts(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGlobals) -> None:
     """Put what formats such as `"Art. "@` add to texts into their cells."""
     for row, column, style in _read_texts(data, start):
-        added = book.find_added_text(style)
-        if added is None or row >= len(rows) or column >= len(rows[row]["cells"]):
+        added = workbook.find_added_text(style)
+        if added is None or not _has_cell(rows, row, column):
             continue
         paragraphs = rows[row]["cells"][column].get("content")
         if not paragraphs:
@@ -121,9 +134,9 @@ def _add_to_texts(rows: list[Any], data: bytes, start: int, book: _Book) -> None
 
 
 def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (kind, content) of the records from `start` to the end of that part.
+    """Yield the kinds and contents of the records of the part that begins at `start`.
 
-    Other parts inside it are left out.
+    Parts inside it are left out, such as a chart on a sheet.
     """
     at = start
     depth = 0
@@ -131,38 +144,39 @@ def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
         kind, size = struct.unpack_from("<HH", data, at)
         content = data[at + 4 : at + 4 + size]
         at += 4 + size
-        if kind == _BEGIN:
+        if kind == _PART_BEGIN:
             depth += 1
-        elif kind == _END:
+        elif kind == _PART_END:
             depth -= 1
             if depth <= 0:
                 return
-        # A chart on a sheet is a part within its part.
         elif depth == 1:
             yield kind, content
 
 
-def _read_book(data: bytes) -> _Book:
+def _read_globals(data: bytes) -> _WorkbookGlobals:
+    """Read the first part of a workbook."""
     is_97 = struct.unpack_from("<H", data, 4)[0] >= _EXCEL_97
-    book = _Book()
+    workbook = _WorkbookGlobals()
     for kind, content in _read_records(data, 0):
         if kind == _SHEET:
-            (start,) = struct.unpack_from("<I", content)
-            book.sheets.append((start, _read_text(content[6:], 1, is_97)))
+            name = _read_text(content[6:], length_size=1, is_97=is_97)
+            (workbook.sheet_starts[name],) = struct.unpack_from("<I", content)
         elif kind == _FORMAT:
             (number,) = struct.unpack_from("<H", content)
-            book.codes[number] = _read_text(content[2:], 2 if is_97 else 1, is_97)
+            length_size = 2 if is_97 else 1
+            workbook.codes[number] = _read_text(content[2:], length_size=length_size, is_97=is_97)
         elif kind == _STYLE:
-            book.styles.append(struct.unpack_from("<H", content, 2)[0])
+            workbook.styles.append(struct.unpack_from("<H", content, 2)[0])
         elif kind == _CALENDAR:
-            book.from_1904 = content[:1] == b"\1"
-    return book
+            workbook.from_1904 = content[:1] == b"\1"
+    return workbook
 
 
-def _read_text(content: bytes, length_size: int, is_97: bool) -> str:
-    """Return a text that follows its length.
+def _read_text(content: bytes, *, length_size: int, is_97: bool) -> str:
+    """Return a text that follows its length, a number of `length_size` bytes.
 
-    Since Excel 97 a byte says whether its characters have two bytes.
+    Since Excel 97 a byte between them tells whether its characters have two bytes.
     """
     length = int.from_bytes(content[:length_size], "little")
     rest = content[length_size:]
@@ -176,37 +190,43 @@ def _read_text(content: bytes, length_size: int, is_97: bool) -> str:
 def _read_texts(data: bytes, start: int) -> Iterator[tuple[int, int, int]]:
     """Yield (row, column, style) of each text of a sheet, including those of formulas."""
     for kind, content in _read_records(data, start):
-        # The first byte of a formula's value says whether it is a text.
-        is_formula = kind == _FORMULA and content[12:14] == _NO_NUMBER and content[6] == 0
+        # The first byte of a formula's value tells a text (0) from an error.
+        is_formula = kind == _FORMULA and content[12:14] == _NOT_A_NUMBER and content[6] == 0
         if is_formula or kind in _TEXTS:
-            yield _CELL.unpack_from(content)
+            yield _CELL_HEAD.unpack_from(content)
 
 
 def _read_numbers(data: bytes, start: int) -> Iterator[tuple[int, int, int, float]]:
     """Yield (row, column, style, value) of each number of a sheet, including those of formulas."""
     for kind, content in _read_records(data, start):
-        if kind == _PACKED_ROW:
+        if kind == _PACKED_NUMBERS:
+            # Cells side by side: the place of the first, then a style and a number for each.
             row, column = struct.unpack_from("<HH", content)
             for at in range(4, len(content) - 2, 6):
                 style, packed = struct.unpack_from("<HI", content, at)
-                yield row, column + at // 6, style, _unpack(packed)
-        elif kind in (_NUMBER, _PACKED, _FORMULA):
-            row, column, style = _CELL.unpack_from(content)
-            if kind == _PACKED:
-                yield row, column, style, _unpack(struct.unpack_from("<I", content, 6)[0])
-            elif kind == _NUMBER or content[12:14] != _NO_NUMBER:
-                yield row, column, style, _DOUBLE.unpack_from(content, 6)[0]
+                yield row, column, style, _unpack_number(packed)
+                column += 1
+        elif kind == _PACKED_NUMBER:
+            row, column, style = _CELL_HEAD.unpack_from(content)
+            (packed,) = struct.unpack_from("<I", content, 6)
+            yield row, column, style, _unpack_number(packed)
+        elif kind == _NUMBER or (kind == _FORMULA and content[12:14] != _NOT_A_NUMBER):
+            row, column, style = _CELL_HEAD.unpack_from(content)
+            (value,) = _DOUBLE.unpack_from(content, 6)
+            yield row, column, style, value
 
 
-def _unpack(packed: int) -> float:
-    """Return a number of 30 bits (MS-XLS 2.5.122).
+def _unpack_number(packed: int) -> float:
+    """Return a number of 30 bits and two flags (MS-XLS 2.5.122).
 
-    It is a whole number or the first bits of another, and may be times a hundred.
+    Bit 1 tells that the bits are a whole number, else they are the first 30 of a float's 64. Bit 0
+    tells that the number is to be divided by a hundred.
     """
     value: float
     if packed & 2:
         value = packed >> 2
-        if packed & 0x8000_0000:
+        is_negative = packed & 0x8000_0000
+        if is_negative:
             value -= 1 << 30
     else:
         (value,) = _DOUBLE.unpack(bytes(4) + struct.pack("<I", packed & 0xFFFF_FFFC))

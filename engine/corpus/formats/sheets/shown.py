@@ -12,26 +12,30 @@ from engine.corpus.formats.sheets.number_formats import (
     Section,
     Token,
     count_run,
+    join_text,
     parse_format,
 )
 
 # Maximum length of a number in the format General, without its sign.
 _MAX_GENERAL = 11
-# Above this, a cell cannot hold every whole number exactly.
+# From here on, a cell cannot hold every whole number exactly.
 _MAX_EXACT = 10**15
+# Maximum number of places after the point.
 _MAX_PLACES = 60
 # The precision suffices for numbers up to 1.8E+308.
 _HALF_UP = Context(prec=400, rounding=ROUND_HALF_UP)
-_UNITS = tuple(Decimal(1).scaleb(-places) for places in range(_MAX_PLACES + 1))
+# 1, 0.1, 0.01 and so on: the last place of a number that is rounded to so many places.
+_LAST_PLACES = tuple(Decimal(1).scaleb(-places) for places in range(_MAX_PLACES + 1))
 # The precision with which a spreadsheet calculates.
 _PRECISION = ".15g"
+# What a place for a digit shows if the number has none there.
+_FILL = {"0": "0", "?": " ", "#": ""}
 
 
 def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
-    """Write a number in the format `code`, with single spaces.
+    """Write a number in the format `code`, rounded half away from zero, with single spaces.
 
-    Whole numbers are rounded half away from zero. With `from_1904` the workbook counts its days
-    from 1904.
+    With `from_1904` the workbook counts its days from 1904.
     """
     format = parse_format(code)
     section, is_signed = format.section_for(value)
@@ -41,7 +45,7 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
             text = show_general(value)
         return " ".join(text.split())
     if section.plain is None:
-        text = _write(value, section)
+        text = _write_number(value, section)
     else:
         text = _write_plain(value, section.plain)
     sign = "-" if is_signed else ""
@@ -49,7 +53,7 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
 
 
 def find_added_text(code: str) -> tuple[str, str] | None:
-    """Return what a format puts before and after a text in its cell, such as `@" pcs"`.
+    """Return the texts that a format such as `"Art. "@` puts before and after that of its cell.
 
     None for a format that adds nothing.
     """
@@ -60,8 +64,8 @@ def find_added_text(code: str) -> tuple[str, str] | None:
     if kinds.count("text") != 1:
         return None
     at = kinds.index("text")
-    before = "".join(token.text for token in section.tokens[:at])
-    after = "".join(token.text for token in section.tokens[at + 1 :])
+    before = join_text(section.tokens[:at])
+    after = join_text(section.tokens[at + 1 :])
     if before.strip() or after.strip():
         return before, after
     return None
@@ -80,7 +84,7 @@ def find_hidden_digits(value: float, code: str) -> str:
 def show_general(value: float) -> str:
     """Write a number in the format General.
 
-    It takes at most eleven characters, or has six digits and an exponent.
+    It takes at most eleven characters without its sign, or has six digits and an exponent.
     """
     text = format(value, _PRECISION)
     if len(text) <= _MAX_GENERAL and "e" not in text:
@@ -91,16 +95,17 @@ def show_general(value: float) -> str:
     text = _write_without_exponent(number)
     exponent = number.adjusted()
     if len(text) > _MAX_GENERAL and -5 < exponent < _MAX_GENERAL:
-        places = max(0, _MAX_GENERAL - 2 - max(0, exponent))
+        digits_before_point = max(1, exponent + 1)
+        places = max(0, _MAX_GENERAL - digits_before_point - 1)
         text = _write_without_exponent(_round(number, places))
     if len(text) <= _MAX_GENERAL:
         return sign + text
     mantissa = _round(number.scaleb(-exponent), 5)
     if mantissa >= 10:
+        # 9.999999 was rounded up.
         mantissa = mantissa / 10
         exponent += 1
-    digits = _write_without_exponent(mantissa)
-    return f"{sign}{digits}E{'-' if exponent < 0 else '+'}{abs(exponent):02}"
+    return f"{sign}{_write_without_exponent(mantissa)}E{exponent:+03}"
 
 
 def _write_without_exponent(number: Decimal) -> str:
@@ -112,10 +117,10 @@ def _write_without_exponent(number: Decimal) -> str:
 
 
 def _round(number: Decimal, places: int) -> Decimal:
-    return number.quantize(_UNITS[min(places, _MAX_PLACES)], context=_HALF_UP)
+    return number.quantize(_LAST_PLACES[min(places, _MAX_PLACES)], context=_HALF_UP)
 
 
-def _write(value: float, section: Section) -> str:
+def _write_number(value: float, section: Section) -> str:
     """Write a number, without its sign, by a section that writes no date."""
     tokens = section.tokens
     if section.has("general", "text"):
@@ -124,13 +129,15 @@ def _write(value: float, section: Section) -> str:
             general if token.kind in ("general", "text") else token.text for token in tokens
         )
     if not section.has("digit"):
-        return "".join(token.text for token in tokens)
-    number = abs(Decimal(format(value, _PRECISION)))
-    number = number.scaleb(2 * sum(token.kind == "percent" for token in tokens))
+        return join_text(tokens)
+    percents = sum(token.kind == "percent" for token in tokens)
+    number = abs(Decimal(format(value, _PRECISION))).scaleb(2 * percents)
     if section.has("exponent"):
         return _write_scientific(number, tokens)
-    if section.has("slash") and (fraction := _write_fraction(number, tokens)):
-        return fraction
+    if section.has("slash"):
+        fraction = _write_fraction(number, tokens)
+        if fraction:
+            return fraction
     return _write_decimal(number, tokens)
 
 
@@ -139,10 +146,11 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
     number = abs(Decimal(format(value, _PRECISION)))
     if plain.shift:
         number = number.scaleb(plain.shift)
-    number = number.quantize(_UNITS[min(plain.max_places, _MAX_PLACES)], context=_HALF_UP)
+    number = _round(number, plain.max_places)
     whole, _, places = format(number, ",f" if plain.is_grouped else "f").partition(".")
     if plain.min_places < plain.max_places:
-        places = places[: max(plain.min_places, len(places.rstrip("0")))]
+        shown_places = max(plain.min_places, len(places.rstrip("0")))
+        places = places[:shown_places]
     if whole == "0" and not plain.min_digits:
         whole = ""
     point = "." if plain.has_point else ""
@@ -150,12 +158,10 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
 
 
 def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
+    """Write a number, without its sign, by any tokens that hold a place for a digit."""
     kinds = [token.kind for token in tokens]
     last_digit = len(kinds) - 1 - kinds[::-1].index("digit")
-    if "point" in kinds:
-        point = kinds.index("point")
-    else:
-        point = len(kinds)
+    point = kinds.index("point") if "point" in kinds else len(kinds)
     # Each comma after the digits, or right before the point, divides by a thousand.
     thousands = count_run(tokens[last_digit + 1 :], "comma")
     if point < last_digit:
@@ -175,13 +181,15 @@ def _has_grouping(kinds: Sequence[str]) -> bool:
 
 
 def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> str:
-    """Write the part before the point, from right to left.
+    """Write the digits before the point into their places, from right to left.
 
-    Its first place takes all remaining digits.
+    The first place takes all digits that the others leave.
     """
-    left = sum(token.kind == "digit" for token in tokens)
-    if not left:
-        return "".join(token.text for token in tokens if token.kind != "comma") + digits
+    places_left = sum(token.kind == "digit" for token in tokens)
+    if not places_left:
+        return join_text([token for token in tokens if token.kind != "comma"]) + digits
+    digits_left = list(digits)
+    # From the last to the first, and how many of them are digits, or blanks in the place of digits.
     pieces: list[str] = []
     written = 0
     for token in reversed(tokens):
@@ -190,15 +198,11 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
         if token.kind != "digit":
             pieces.append(token.text)
             continue
-        left -= 1
-        if left:
-            count = 1
-        else:
-            count = max(1, len(digits))
+        places_left -= 1
+        count = 1 if places_left else max(1, len(digits_left))
         for _ in range(count):
-            sign = digits[-1:] or {"0": "0", "?": " "}.get(token.text, "")
-            digits = digits[:-1]
-            if sign.isdigit() and is_grouped and written and written % 3 == 0:
+            sign = digits_left.pop() if digits_left else _FILL[token.text]
+            if is_grouped and written and written % 3 == 0 and sign.isdigit():
                 pieces.append(",")
             pieces.append(sign)
             written += bool(sign)
@@ -206,58 +210,56 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
 
 
 def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
-    """Write the point and what follows; `#` omits a zero at the end, `?` replaces it by a blank."""
-    kept = len(decimals.rstrip("0"))
+    """Write the point and the decimals; `#` omits a zero at the end, `?` makes it a blank."""
     places = [token.text for token in tokens if token.kind == "digit"]
-    for at, place in enumerate(places):
-        if place == "0":
-            kept = max(kept, at + 1)
+    shown = len(decimals.rstrip("0"))
+    if "0" in places:
+        shown = max(shown, len(places) - places[::-1].index("0"))
     pieces: list[str] = []
-    at = 0
+    place = 0
     for token in tokens:
         if token.kind == "digit":
-            if at < kept:
-                pieces.append(decimals[at : at + 1])
+            if place < shown:
+                pieces.append(decimals[place : place + 1])
             elif token.text == "?":
                 pieces.append(" ")
-            at += 1
+            place += 1
         elif token.kind != "comma":
             pieces.append(token.text)
     return "".join(pieces)
 
 
 def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
-    """Write `0.00E+00`.
+    """Write `0.00E+00`, or `##0.0E+0`, whose exponent is a multiple of the places before the point.
 
-    With several places before the point the exponent is a multiple of their number.
+    `E-` instead of `E+` shows no sign of a positive exponent.
     """
     kinds = [token.kind for token in tokens]
-    at = kinds.index("exponent")
-    mantissa = tokens[:at]
-    rest = tokens[at + 1 :]
-    point = at
-    if "point" in kinds[:at]:
+    exponent_at = kinds.index("exponent")
+    mantissa = tokens[:exponent_at]
+    after = tokens[exponent_at + 1 :]
+    point = exponent_at
+    if "point" in kinds[:exponent_at]:
         point = kinds.index("point")
     step = max(1, kinds[:point].count("digit"))
-    places = kinds[point:at].count("digit")
-    exponent = 0
-    if number:
-        exponent = number.adjusted() // step * step
+    places = kinds[point:exponent_at].count("digit")
+    exponent = number.adjusted() // step * step if number else 0
     if _round(number.scaleb(-exponent), places) >= 10**step:
+        # 9.99 is rounded to 10.0.
         exponent += step
     scaled = number.scaleb(-exponent)
-    if "digit" in kinds[:at]:
+    if "digit" in kinds[:exponent_at]:
         written = _write_decimal(scaled, mantissa)
     else:
         written = _write_without_exponent(_round(scaled, places))
-    letter = tokens[at].text[0]
+    letter = tokens[exponent_at].text[0]
+    sign = tokens[exponent_at].text[1]
     if exponent < 0:
         sign = "-"
-    else:
-        sign = tokens[at].text[1].replace("-", "")
-    length = count_run(rest, "digit")
-    tail = "".join(token.text for token in rest[length:])
-    return f"{written}{letter}{sign}{abs(exponent):0{length or 1}}{tail}"
+    elif sign == "-":
+        sign = ""
+    length = count_run(after, "digit")
+    return f"{written}{letter}{sign}{abs(exponent):0{max(1, length)}}{join_text(after[length:])}"
 
 
 def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
@@ -269,58 +271,55 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
     end = slash + 1
     while end < len(tokens) and (tokens[end].kind == "digit" or tokens[end].text.isdecimal()):
         end += 1
-    below = _join_text(tokens[slash + 1 : end])
-    if start == slash or not below:
+    divisor = join_text(tokens[slash + 1 : end])
+    if start == slash or not divisor:
         return ""
-    whole_tokens = tokens[:start]
-    tail = _join_text(tokens[end:])
-    if not any(token.kind == "digit" for token in whole_tokens):
-        above, under = _choose_fraction(Fraction(number), below)
-        return f"{_join_text(whole_tokens)}{above}/{under}{tail}"
+    before = tokens[:start]
+    after = join_text(tokens[end:])
+    if not any(token.kind == "digit" for token in before):
+        numerator, denominator = _choose_fraction(Fraction(number), divisor)
+        return f"{join_text(before)}{numerator}/{denominator}{after}"
     whole = int(number)
-    above, under = _choose_fraction(Fraction(number) - whole, below)
-    if above == under:
+    numerator, denominator = _choose_fraction(Fraction(number) - whole, divisor)
+    if numerator == denominator:
         whole += 1
-        above = 0
-    if not above:
-        return _write_decimal(Decimal(whole), [*whole_tokens[:-1], Token("digit", "0")]) + tail
-    return f"{_write_decimal(Decimal(whole), whole_tokens)}{above}/{under}{tail}"
+        numerator = 0
+    if not numerator:
+        return _write_decimal(Decimal(whole), [*before[:-1], Token("digit", "0")]) + after
+    return f"{_write_decimal(Decimal(whole), before)}{numerator}/{denominator}{after}"
 
 
-def _join_text(tokens: Sequence[Token]) -> str:
-    return "".join(token.text for token in tokens)
+def _choose_fraction(number: Fraction, divisor: str) -> tuple[int, int]:
+    """Return the numerator and the denominator that are written for a number.
 
-
-def _choose_fraction(part: Fraction, below: str) -> tuple[int, int]:
-    """Return the fraction next to a number whose format has `below` under its slash.
-
-    That is the divisor, or as many places as the divisor may have digits.
+    `divisor` is what the format has under its slash: a number such as 8, or a place for each digit
+    that the denominator may have.
     """
-    if below.isdecimal() and int(below):
-        under = int(below)
-        return int(part * under + Fraction(1, 2)), under
-    return _find_convergent(part, 10 ** min(len(below), 9) - 1)
+    if divisor.isdecimal() and int(divisor):
+        denominator = int(divisor)
+        return int(number * denominator + Fraction(1, 2)), denominator
+    return _find_convergent(number, 10 ** min(len(divisor), 9) - 1)
 
 
-def _find_convergent(number: Fraction, most: int) -> tuple[int, int]:
-    """Return the last convergent of a number's continued fraction with denominator up to `most`.
+def _find_convergent(number: Fraction, max_denominator: int) -> tuple[int, int]:
+    """Return the last convergent of a number's continued fraction within a maximum denominator.
 
-    This is the fraction that Excel chooses.
+    This is the fraction that Excel chooses; `Fraction.limit_denominator` may find a closer one.
     """
-    above = 1
-    former_above = 0
-    under = 0
-    former_under = 1
+    numerator = 1
+    denominator = 0
+    former_numerator = 0
+    former_denominator = 1
     while True:
         whole = number.numerator // number.denominator
-        next_above = whole * above + former_above
-        next_under = whole * under + former_under
-        if next_under > most:
-            return above, under
-        former_above = above
-        former_under = under
-        above = next_above
-        under = next_under
+        next_numerator = whole * numerator + former_numerator
+        next_denominator = whole * denominator + former_denominator
+        if next_denominator > max_denominator:
+            return numerator, denominator
+        former_numerator = numerator
+        former_denominator = denominator
+        numerator = next_numerator
+        denominator = next_denominator
         if number == whole:
-            return above, under
+            return numerator, denominator
         number = 1 / (number - whole)

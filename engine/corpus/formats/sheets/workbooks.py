@@ -1,7 +1,8 @@
 """Workbooks of any size through office_oxide.
 
-office_oxide gives the cells of a sheet as a table of at most 10,000 rows, all as wide as the
-widest. Its plain text has no such bounds.
+office_oxide represents the cells of a sheet as a table of at most 10,000 rows, all as wide as the
+widest. Its plain text has no such bounds: there, a blank line and the name of a sheet precede its
+rows, whose cells tabs separate.
 """
 
 from __future__ import annotations
@@ -13,43 +14,51 @@ from typing import Any
 from engine.corpus.formats.containers import open_package, replace_parts
 from engine.corpus.formats.sheets.cells import SHEET
 
-_CELLS = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DOTALL)
+_SHEET_DATA = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DOTALL)
+# What office_oxide writes in place of rows that it leaves out.
 _ROWS_LOST = " rows not shown "
-# Each cell takes a thousand bytes.
+# Maximum number of cells of a represented workbook; each takes a thousand bytes.
 _MAX_CELLS = 2**20
+# No text contains it, so it stands for the name of a sheet after the last one.
+_NO_NAME = "\0"
 
 
 def represent_workbook(workbook: Any, content: bytes) -> str:
     """Return the JSON of a workbook as office_oxide represents it.
 
-    If the workbook is too large for that, each sheet is one table with its rows as `plain`, a list
-    of texts for each. Raises what office_oxide and `open_package` raise.
+    `workbook` is office_oxide's, and `content` its file. If it is too large for that, each sheet is
+    one table with its rows as `plain`, a list of texts for each. Raises what office_oxide and
+    `open_package` raise.
     """
-    plain = workbook.plain_text()
-    lines = plain.split("\n")
-    width = max(1 + line.rstrip("\t").count("\t") for line in lines)
-    if len(lines) * width <= _MAX_CELLS:
+    plain_text = workbook.plain_text()
+    lines = plain_text.split("\n")
+    columns = max(1 + line.rstrip("\t").count("\t") for line in lines)
+    if len(lines) * columns <= _MAX_CELLS:
         represented = str(workbook.to_ir_json())
         if _ROWS_LOST not in represented:
             return represented
     parsed = _represent_without_cells(workbook, content)
     sections = parsed["sections"]
-    rest = f"\n\n{plain}\n"
-    for section, following in zip(sections, [*sections[1:], {}], strict=True):
-        # The name of a sheet precedes its rows, after a blank line.
-        rest = rest.removeprefix(f"\n\n{section.get('title')}\n")
-        next_name = f"\n\n{following.get('title', chr(0))}\n"
-        text, _, left = f"\n{rest}".partition(next_name)
-        rows = [line.split("\t") for line in text.split("\n")]
+    next_names = [section.get("title", _NO_NAME) for section in sections[1:]]
+    rest = f"\n\n{plain_text}\n"
+    for section, next_name in zip(sections, [*next_names, _NO_NAME], strict=True):
+        rest = rest.removeprefix(_write_name(section.get("title")))
+        sheet, _, after = f"\n{rest}".partition(_write_name(next_name))
+        rows = [line.split("\t") for line in sheet.split("\n")]
         section["elements"] = [{"type": "table", "plain": rows}]
-        rest = f"{next_name}{left}"
+        rest = _write_name(next_name) + after
     return json.dumps(parsed)
 
 
+def _write_name(name: str | None) -> str:
+    """Return the name of a sheet as it stands above its rows in plain text."""
+    return f"\n\n{name}\n"
+
+
 def _represent_without_cells(workbook: Any, content: bytes) -> Any:
-    """Return the representation of a workbook whose sheets are empty."""
+    """Return office_oxide's representation of a workbook once its sheets are emptied."""
     package = open_package(content)
     sheets = filter(SHEET.fullmatch, package.namelist())
-    empty_sheets = {name: _CELLS.sub(b"", package.read(name)) for name in sheets}
+    empty_sheets = {name: _SHEET_DATA.sub(b"", package.read(name)) for name in sheets}
     empty_workbook = type(workbook).from_bytes(replace_parts(package, empty_sheets), "xlsx")
     return json.loads(empty_workbook.to_ir_json())

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.corpus.formats.sheets.number_formats import BUILT_IN, choose_code
+from engine.corpus.formats.sheets.built_in_formats import BUILT_IN
+from engine.corpus.formats.sheets.number_formats import choose_code
 from engine.corpus.formats.sheets.shown import find_added_text, find_hidden_digits, show_number
 
 EUROS = '_-* #,##0.00 "€"_-;-* #,##0.00 "€"_-'
