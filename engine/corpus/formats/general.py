@@ -295,6 +295,7 @@ def _make_error(path: Path, message: str) -> UnreadableFileError:
 
 
 def _build_text(nodes: Iterable[_Node], format: str) -> Text:
+    """Return the text of a document; slides and sheets are pages of it."""
     if format in _SLIDES:
         return join_slides(_build_slides(nodes, has_titles=format != "odp"))
     builder = Builder()
@@ -329,6 +330,7 @@ def _build_slides(nodes: Iterable[_Node], *, has_titles: bool) -> dict[int, str]
 
 
 def _add_node(builder: Builder, node: Mapping[str, Any]) -> None:
+    """Add the content of a node to a text as a block of its kind."""
     match node["node_type"]:
         case "heading" | "title":
             builder.heading(node.get("level") or 1, _read_line(node))

@@ -143,6 +143,7 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
     """
     from office_oxide import Document
 
+    # Text that office_oxide does not find as it is stored is written into the file before.
     prepared = ShownSymbols(content)
     if format in ("docx", "pptx"):
         prepared = ShownSymbols(_prepare_package(content))
@@ -159,14 +160,15 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
         parsed: dict[str, Any] = json.loads(_LIMIT_LINE.sub("", source))
         if format == "xls":
             put_shown_numbers(parsed["sections"], content)
-        exceeded = _LIMIT_LINE.search(source)
-        if exceeded:
-            parsed["metadata"][_EXCEEDED_LIMIT] = exceeded[1]
+        limit_line = _LIMIT_LINE.search(source)
+        if limit_line:
+            parsed["metadata"][_EXCEEDED_LIMIT] = limit_line[1]
         return parsed
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     # A panic of the library is not an Exception.
     except BaseException as error:
+        # The unlocked content is read in the same way.
         if "password" in str(error).lower():
             return _parse(path, unlock(path, content), format)
         raise UnreadableFileError(path, describe_damage(clean(str(error))), "damaged") from error
@@ -188,19 +190,17 @@ def _prepare_package(content: bytes) -> bytes:
         for name in package.namelist():
             if not may_show_symbols(name):
                 continue
+            try:
+                part = body if name == _WORD_BODY else package.read(name)
+            except DAMAGED:
+                # `_read_drawings` reports this part.
+                continue
+            shown = part
             if name == _WORD_BODY:
-                part = body
-                written = write_numbers(body, package)
-            else:
-                try:
-                    part = package.read(name)
-                except DAMAGED:
-                    # `_read_drawings` reports this part.
-                    continue
-                written = part
-            written = write_symbols(written, name, styles)
-            if written is not part:
-                changed[name] = written
+                shown = write_numbers(body, package)
+            shown = write_symbols(shown, name, styles)
+            if shown is not part:
+                changed[name] = shown
         if changed:
             return replace_parts(package, changed, without=_PARTS_WITHOUT_TEXT)
     return content
@@ -302,6 +302,7 @@ def _build_workbook(sections: Iterable[Node]) -> Text:
 
 
 def _add_nodes(builder: Builder, nodes: Iterable[Node]) -> None:
+    """Add nodes to a text as blocks of their kinds."""
     for node in nodes:
         if node.get("page_break_before"):
             builder.next_page()
@@ -325,6 +326,7 @@ def _add_nodes(builder: Builder, nodes: Iterable[Node]) -> None:
 
 
 def _add_list(builder: Builder, node: Node) -> None:
+    """Add the items of a list, each followed by the list inside it."""
     for item in node["items"]:
         builder.item("\n".join(_read_lines(item)))
         if item.get("nested"):

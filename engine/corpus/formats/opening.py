@@ -111,6 +111,7 @@ class _Opening:
     names: dict[str, int] = field(default_factory=dict)
 
     def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
+        """Read the file itself, and all that is inside it."""
         self.size = get_content_size(path, None)
         yield from self._read(path, format, None, "", 0)
 
@@ -328,6 +329,7 @@ def _join_path(within: str, name: str) -> str:
 
 
 def _shorten_name(name: str) -> str:
+    """Return a long name without the end of its stem."""
     if len(name) <= _MAX_NAME_LENGTH:
         return name
     ending = _find_ending(name)

@@ -102,6 +102,7 @@ class _Lists:
         self._begun: set[tuple[str, int]] = set()
 
     def _read_list(self, list_id: str) -> _List:
+        """Return a list by its id, one without levels if it is not defined."""
         node = self._lists.get(list_id)
         if node is None:
             return _List()

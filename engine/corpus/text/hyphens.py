@@ -49,7 +49,11 @@ _MAX_FOOTER_LINES = 2
 
 
 def mark_line_ends(page: str) -> str:
-    """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word."""
+    """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word.
+
+    Other hyphens at line ends become plain ones.
+    """
+    # Only what is marked here is a break.
     page = page.replace(BREAK, "\ufffd")
     if LINE_END in page:
         page = _separate_footer(page)
@@ -119,6 +123,7 @@ def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
 
 
 def _mark_break(split: re.Match[str]) -> str:
+    """Return a split word with a `BREAK`, and the line end after it."""
     next_part = split[1]
     # A hyphen before a capital letter is its own: Kunden- / Nummer.
     if next_part[0].isupper():
@@ -186,12 +191,17 @@ class _WordJoiner:
         return f"{page[: page_end.start()]}{word}{signs}", rest
 
     def _join_match(self, compound: re.Match[str]) -> str:
+        """Join a compound, or set its last part off: `Kunden- und` before `Lieferantendaten`."""
         left, _, right = compound[0].rpartition(BREAK)
         if left and self._is_suspended(left, right, compound):
             return f"{self._join_compound(left)}- {right}"
         return self._join_compound(compound[0])
 
     def _join_number(self, compound: re.Match[str]) -> str:
+        """Set the word after a number off if the hyphen is suspended: `10- und` before `20-jährig`.
+
+        Otherwise the `BREAK` between them stays.
+        """
         number, word = compound.groups()
         if self._is_suspended(number, word, compound):
             return f"{number}- {word}"

@@ -202,6 +202,7 @@ def _check_control_characters(text: str, path: Path) -> None:
 
 
 def _decode(data: bytes, path: Path) -> DecodedText:
+    """Decode bytes, as `decode`; the text is not cleaned yet."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return _decode_by_mark(data, encoding, path)
@@ -261,6 +262,10 @@ def _decode_twice_encoded(text: str) -> str:
 
 
 def _decode_by_mark(data: bytes, encoding: str, path: Path) -> DecodedText:
+    """Decode bytes whose byte order mark names the encoding.
+
+    Raises UnreadableFileError if they are not in that encoding.
+    """
     if encoding == "utf-8-sig":
         return _decode(data.removeprefix(codecs.BOM_UTF8), path)
     text = data.decode(encoding, "replace")
@@ -310,6 +315,10 @@ def is_mostly_utf8(data: bytes) -> bool:
 
 
 def _decode_by_guess(data: bytes, path: Path) -> DecodedText:
+    """Decode bytes in the most likely encoding.
+
+    Raises UnreadableFileError if none fits.
+    """
     encoding = guess_encoding(data)
     if not encoding:
         _check_control_characters(data[:_MAX_BINARY_SAMPLE].decode("latin-1"), path)
@@ -338,7 +347,8 @@ def find_codec(label: str) -> str:
 def guess_encoding(data: bytes) -> str:
     """Return the most likely encoding of bytes that are neither UTF-8 nor UTF-16.
 
-    Empty if no encoding fits.
+    It is chardet's guess, unless the text is short and another encoding gives words, or the guess
+    is unlikely and the text may be Western. Empty if no encoding fits.
     """
     sample = find_informative_sample(data)
     encoding, confidence = _detect(sample)
@@ -350,6 +360,7 @@ def guess_encoding(data: bytes) -> str:
             if codec:
                 return codec
     if is_unlikely:
+        # Not every byte is a Western character.
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)
             return _WESTERN

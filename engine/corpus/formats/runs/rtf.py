@@ -228,6 +228,7 @@ class _Rewriter:
             self._add_sign(token)
 
     def _add_brace(self, brace: bytes) -> None:
+        """Write a brace, and begin or end a group."""
         self._skipped = 0
         self.copy(brace)
         if brace == b"{":
@@ -238,11 +239,13 @@ class _Rewriter:
             self._follows_group = True
         if self._outer_states:
             self.state = self._outer_states.pop()
+        # The field, whose groups hold no text, ends here.
         if self.field_symbol and not self.state.is_verbatim:
             self._add_characters(self.field_symbol)
             self.field_symbol = ""
 
     def _add_word(self, token: re.Match[bytes]) -> None:
+        """Add the character of a control word, or write the word and apply it."""
         word = token["word"]
         is_copied = self.state.is_verbatim and word not in _TEXT_WITHIN
         if word == b"u" and not is_copied:
@@ -257,7 +260,9 @@ class _Rewriter:
                 self._update_state(word, token["number"])
 
     def _add_text(self, letters: bytes) -> None:
+        """Add letters of the file, without those that stand in for a replaced character."""
         if self._skipped:
+            # Line ends are no characters of the text.
             letters = letters.lstrip(b"\r\n")
             skipped = min(self._skipped, len(letters))
             self._skipped -= skipped
@@ -268,8 +273,10 @@ class _Rewriter:
             self._add_as_written(letters, letters[-_MAX_BEFORE:].decode("latin-1"))
 
     def _add_sign(self, token: re.Match[bytes]) -> None:
+        """Add what a backslash before another sign than a letter means."""
         sign = token["sign"]
         if sign == b"*":
+            # The group may be ignored.
             self.written.append(token[0])
             self.state = self.state._replace(is_verbatim=True)
         elif sign in b"\r\n":
