@@ -80,10 +80,10 @@ def read_everything(
 ) -> DocumentsAndGaps:
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
-    `begin` is called with the path of each member before it is read, and with "" when all but the
-    embedded files of the file was yielded. Members in `without` are skipped. What cannot be read
-    inside the file is left out with its reason. Raises what `Reader.read` raises if the file itself
-    cannot be read.
+    `begin` is called with the path of each member before it is read, and with "" once all but the
+    embedded files has been yielded. Members in `without` are skipped. What cannot be read inside
+    the file is left out with its reason. Raises what `Reader.read` raises if the file itself cannot
+    be read.
     """
     try:
         yield from _Opening(frozenset(without), begin, limits).open_file(path, format)

@@ -190,6 +190,7 @@ def _format_value(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return show_markup(value).strip()
+    # The others are true, false, and what is nested too deep.
     return json.dumps(value, ensure_ascii=False)
 
 

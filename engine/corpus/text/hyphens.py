@@ -164,6 +164,12 @@ def _find_split_pages(pages: Sequence[str]) -> list[tuple[int, int]]:
     ]
 
 
+def _find_next_word(match: re.Match[str]) -> str:
+    """Return the word after a match, empty if there is none."""
+    following = _NEXT_WORD.match(match.string, match.end())
+    return following[1] if following else ""
+
+
 class _WordJoiner:
     """Decides about hyphens at line ends, by the counts of a document's words in lower case."""
 
@@ -184,7 +190,7 @@ class _WordJoiner:
             return page, following
         left = page_end[1]
         right, signs, next_word = page_start.groups()
-        if next_word and is_suspended(left, right, next_word, self._counts, self._language):
+        if self._is_suspended(left, right, next_word):
             return page, following
         word = self._join_compound(f"{left}{BREAK}{right}")
         rest = following[page_start.end(2) :].lstrip()
@@ -193,7 +199,7 @@ class _WordJoiner:
     def _join_match(self, compound: re.Match[str]) -> str:
         """Join a compound, or set its last part off: `Kunden- und` before `Lieferantendaten`."""
         left, _, right = compound[0].rpartition(BREAK)
-        if left and self._is_suspended(left, right, compound):
+        if left and self._is_suspended(left, right, _find_next_word(compound)):
             return f"{self._join_compound(left)}- {right}"
         return self._join_compound(compound[0])
 
@@ -203,16 +209,15 @@ class _WordJoiner:
         Otherwise the `BREAK` between them stays.
         """
         number, word = compound.groups()
-        if self._is_suspended(number, word, compound):
+        if self._is_suspended(number, word, _find_next_word(compound)):
             return f"{number}- {word}"
         return compound[0]
 
-    def _is_suspended(self, left: str, right: str, compound: re.Match[str]) -> bool:
-        """Tell whether the last hyphen of a match stands for the word after the match."""
-        next_word = _NEXT_WORD.match(compound.string, compound.end())
-        if next_word is None:
-            return False
-        return is_suspended(left, right, next_word[1], self._counts, self._language)
+    def _is_suspended(self, left: str, right: str, next_word: str) -> bool:
+        """Tell whether the hyphen between two parts stands for the end of the next word."""
+        return bool(next_word) and is_suspended(
+            left, right, next_word, self._counts, self._language
+        )
 
     def _join_compound(self, compound: str) -> str:
         """Replace each `BREAK` in a hyphenated compound by a hyphen or by nothing."""

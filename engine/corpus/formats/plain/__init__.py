@@ -167,10 +167,9 @@ def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
     If they are not in that encoding, the right one is found.
     """
     codec = find_codec(label)
-    # The label itself was read in an encoding of one byte per character.
-    if _WIDE_NAME.match(codec) and b"\0" not in data:
-        return decode(data, path)
-    if data.isascii() and _ISO_2022_ESCAPE.search(data):
+    # A label that was read is in an encoding of one byte per character, and so is the text.
+    is_not_wide = _WIDE_NAME.match(codec) and b"\0" not in data
+    if is_not_wide or (data.isascii() and _ISO_2022_ESCAPE.search(data)):
         return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):

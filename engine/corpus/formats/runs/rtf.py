@@ -427,18 +427,16 @@ def _find_group_end(content: bytes, start: int, end: int) -> int:
     depth = 1
     for brace in _BRACE.finditer(content, start, end):
         at = brace.start()
-        if content[at - 1 : at] == b"\\" and _is_escaped(content, at):
-            continue
+        if content[at - 1 : at] == b"\\":
+            before = content[max(0, at - _MAX_BACKSLASHES) : at]
+            backslashes = len(before) - len(before.rstrip(b"\\"))
+            # An even number of them escape each other, not the brace.
+            if backslashes % 2 == 1:
+                continue
         depth += 1 if brace[0] == b"{" else -1
         if not depth:
             return at
     return end
-
-
-def _is_escaped(content: bytes, at: int) -> bool:
-    """Tell whether an odd number of backslashes precede a brace."""
-    before = content[max(0, at - _MAX_BACKSLASHES) : at]
-    return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
 
 
 def _read_symbol_field(content: bytes, start: int, end: int) -> str:
@@ -456,24 +454,18 @@ def _read_symbol_field(content: bytes, start: int, end: int) -> str:
 
 
 def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
-    """Return the symbol fonts that a file uses from `body` on, by number."""
-    fonts = _read_fonts(content)
-    if not fonts:
-        return fonts
-    used = set(map(int, _USED_FONT.findall(content, body)))
-    return {number: font for number, font in fonts.items() if number in used}
-
-
-def _read_fonts(content: bytes) -> dict[int, str]:
-    """Return the symbol fonts of a file's table, by number."""
-    begin = _FONT_TABLE.search(content)
-    if not begin:
+    """Return the symbol fonts of a file's table that it uses from `body` on, by number."""
+    table = _FONT_TABLE.search(content)
+    if not table:
         return {}
-    start = begin.end()
-    end = _find_group_end(content, start, min(len(content), start + _MAX_FONT_TABLE_LENGTH))
+    start = table.end()
+    end = _find_group_end(content, start, start + _MAX_FONT_TABLE_LENGTH)
     fonts: dict[int, str] = {}
     for number, name in _FONT.findall(content[start:end]):
         font = find_symbol_font(name.decode("latin-1").strip())
         if font:
             fonts[int(number)] = font
-    return fonts
+    if not fonts:
+        return fonts
+    used = set(map(int, _USED_FONT.findall(content, body)))
+    return {number: font for number, font in fonts.items() if number in used}
