@@ -113,7 +113,7 @@ class _Opening:
     def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
         """Read the file itself, and all that is inside it."""
         self.size = get_content_size(path, None)
-        yield from self._read(path, format, None, "", 0)
+        yield from self._read(path, format, data=None, within="", depth=0)
 
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
@@ -186,6 +186,7 @@ class _Opening:
     def _open_member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
         """Read a file inside the file or member `within`, and all that is inside it."""
         size = len(member.data)
+        # Office programs leave such files, which say who has a document open.
         if is_lock_file(member.path, size):
             return
         name = self._make_unique(_join_path(within, member.path))
@@ -193,7 +194,8 @@ class _Opening:
         self.unpacked += size
         problem = self._find_exceeded_limit(depth, size)
         if problem:
-            kind: Kind = "too large" if depth <= self.limits.depth else "unsupported"
+            is_too_deep = depth > self.limits.depth
+            kind: Kind = "unsupported" if is_too_deep else "too large"
             yield LeftOut(name, "quarantined", kind, problem)
             return
         format = find_member_format(name, member.data)
@@ -309,10 +311,9 @@ def _report_unsupported(name: str, data: bytes) -> LeftOut:
     if data.startswith(_PGP):
         return LeftOut(name, "quarantined", "encrypted", "encrypted for its recipients (PGP)")
     if ending in IMAGES:
+        why = "a picture: without OCR it holds no text"
         if is_ocr_on():
             why = "a picture of a kind that OCR does not read"
-        else:
-            why = "a picture: without OCR it holds no text"
         return LeftOut(name, "skipped", "needs OCR", why)
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
 

@@ -167,9 +167,9 @@ def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
     If they are not in that encoding, the right one is found.
     """
     codec = find_codec(label)
-    # A label that was read is in an encoding of one byte per character, and so is the text.
-    is_not_wide = _WIDE_NAME.match(codec) and b"\0" not in data
-    if is_not_wide or (data.isascii() and _ISO_2022_ESCAPE.search(data)):
+    # UTF-16 and UTF-32 have zero bytes; without them such a label is wrong.
+    is_wrong_label = _WIDE_NAME.match(codec) and b"\0" not in data
+    if is_wrong_label or (data.isascii() and _ISO_2022_ESCAPE.search(data)):
         return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
@@ -207,7 +207,7 @@ def _decode(data: bytes, path: Path) -> DecodedText:
             return _decode_by_mark(data, encoding, path)
     if data.isascii() and _ISO_2022_ESCAPE.search(data):
         text = data.decode(guess_encoding(data) or "ascii", "replace")
-        return DecodedText(text, _count_unread(text))
+        return DecodedText(text, _describe_unread(text))
     nul_note = ""
     if b"\0" in data:
         wide = _decode_wide(data)
@@ -224,7 +224,7 @@ def _decode(data: bytes, path: Path) -> DecodedText:
     except UnicodeDecodeError:
         if is_mostly_utf8(data):
             text = data.decode("utf-8", "replace")
-            note = _count_unread(text)
+            note = _describe_unread(text)
         else:
             text, note = _decode_by_guess(data, path)
     return DecodedText(text, _join_notes(note, nul_note))
@@ -250,8 +250,7 @@ def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
 def _decode_twice_encoded(text: str) -> str:
     """Return the original of a text whose UTF-8 was taken for a Western text and encoded again.
 
-    Empty for other texts: no text that people write has letters beyond ASCII only where they are
-    UTF-8.
+    Empty for other texts: their letters beyond ASCII are not all valid UTF-8 by chance.
     """
     if text.isascii() or not _ENCODED_TWICE.search(text):
         return ""
@@ -274,10 +273,10 @@ def _decode_by_mark(data: bytes, encoding: str, path: Path) -> DecodedText:
         raise UnreadableFileError(
             path, f"not valid {encoding.upper()} in spite of its byte order mark"
         )
-    return DecodedText(text, _count_unread(text))
+    return DecodedText(text, _describe_unread(text))
 
 
-def _count_unread(text: str) -> str:
+def _describe_unread(text: str) -> str:
     """Return a note on the number of characters that could not be read, empty if there are none."""
     count = text.count("\ufffd")
     if not count:
@@ -298,7 +297,7 @@ def _decode_wide(data: bytes) -> DecodedText | None:
     if not _USUAL_CHARACTER.search(text):
         return None
     note = f"read as {encoding.upper()}, which it does not say"
-    return DecodedText(text, _join_notes(note, _count_unread(text)))
+    return DecodedText(text, _join_notes(note, _describe_unread(text)))
 
 
 def is_mostly_utf8(data: bytes) -> bool:
@@ -324,7 +323,7 @@ def _decode_by_guess(data: bytes, path: Path) -> DecodedText:
         raise UnreadableFileError(path, "unknown text encoding")
     text = data.decode(encoding, "replace")
     note = f"its encoding is a guess: {encoding}"
-    return DecodedText(text, _join_notes(note, _count_unread(text)))
+    return DecodedText(text, _join_notes(note, _describe_unread(text)))
 
 
 def find_codec(label: str) -> str:
