@@ -107,16 +107,13 @@ class OfficeReader:
         except UnreadableFileError as error:
             if error.kind == "encrypted":
                 raise
+            # Drawings and the second reader may still give a text.
             failed = error
         if format in _PACKAGES:
             # The charts of a sheet show its own numbers.
             lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
             text = append_side_text(text, find_missing_lines(text.text, lines))
-        exceeded_limit = parsed["metadata"].get(_EXCEEDED_LIMIT)
-        if exceeded_limit:
-            lost.append(LeftOut(_LOST_PARTS, "quarantined", "too large", exceeded_limit))
-        elif parsed["metadata"].get("text_truncated") and not lost:
-            lost.append(LeftOut(_LOST_PARTS, "quarantined", "damaged", describe_damage("")))
+        _report_truncation(parsed["metadata"], lost)
         if not text.text.strip():
             with suppress(UnreadableFileError):
                 text, metadata, lost_to_xberg = extract_document(path, content, format)
@@ -133,6 +130,15 @@ class OfficeReader:
 
 
 READER = OfficeReader()
+
+
+def _report_truncation(metadata: Node, lost: list[LeftOut]) -> None:
+    """Add what office_oxide left out without a name to `lost`: beyond a limit, or damaged."""
+    exceeded_limit = metadata.get(_EXCEEDED_LIMIT)
+    if exceeded_limit:
+        lost.append(LeftOut(_LOST_PARTS, "quarantined", "too large", exceeded_limit))
+    elif metadata.get("text_truncated") and not lost:
+        lost.append(LeftOut(_LOST_PARTS, "quarantined", "damaged", describe_damage("")))
 
 
 def _parse(path: Path, content: bytes, format: str) -> Node:

@@ -95,7 +95,7 @@ class JsonReader:
 
 
 def _read_rows(text: str, delimiter: str) -> list[list[str]]:
-    """Return the cells of each row, nothing if the text is no table."""
+    """Return the cells of each row, no rows if the text is no table."""
     try:
         return list(csv.reader(StringIO(text), delimiter=delimiter, skipinitialspace=True))
     except csv.Error:

@@ -183,7 +183,7 @@ class _WordJoiner:
         return _NUMBER_AND_WORD.sub(self._join_number, page).replace(BREAK, "-")
 
     def join_pages(self, page: str, following: str) -> tuple[str, str]:
-        """Move the rest of a word that is split between two pages to the first of them."""
+        """Return (page, next page), with a word that is split between them on the first."""
         page_end = _PAGE_END.search(page, max(0, len(page) - _MAX_SPLIT_LENGTH))
         page_start = _PAGE_START.match(following)
         if page_end is None or page_start is None:
