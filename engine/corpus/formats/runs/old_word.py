@@ -90,6 +90,8 @@ class ShownSymbols:
 
     def replace_in(self, text: str) -> str:
         """Return a text that was read from the file with its symbols."""
+        if not self.stand_ins:
+            return text
         symbols = {ord(letter): symbol for letter, symbol in self.stand_ins.items()}
         return text.translate(symbols)
 
