@@ -120,6 +120,7 @@ def _find_compression(file: IO[bytes]) -> str:
 
 
 def _open_decompressed(file: IO[bytes], compression: str) -> IO[bytes]:
+    """Open the unpacked content of a file, or the file itself if it is not compressed."""
     match compression:
         case "gz":
             return cast(IO[bytes], gzip.GzipFile(fileobj=file))
@@ -133,6 +134,7 @@ def _open_decompressed(file: IO[bytes], compression: str) -> IO[bytes]:
 
 
 def _import_zstd() -> Any:
+    """Return the module of the standard library, or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

@@ -140,6 +140,7 @@ def _find_words(text: str) -> set[str]:
 
 
 def _is_attached(part: Message) -> bool:
+    """Tell whether a part is a file, which has a name or is declared as one."""
     return part.get_content_disposition() == "attachment" or find_file_name(part) != ""
 
 

@@ -233,6 +233,7 @@ def _split_at_bands(block: Block, bands: Sequence[float]) -> list[list[int]]:
     """Return the indexes of the lines of a block, separated where a rule is between them."""
 
     def count_bands_above(index: int) -> int:
+        """Count the rules above the middle of a line."""
         line = block.lines[index]
         middle = (line.bottom + line.top) / 2
         return sum(band > middle for band in bands)

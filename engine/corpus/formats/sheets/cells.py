@@ -172,6 +172,7 @@ class _CellWriter:
         return sheet
 
     def _rewrite_inline_text(self, match: re.Match[bytes]) -> bytes:
+        """Rewrite a match of `_INLINE_CELL`: convert a symbol font, and add a format's texts."""
         style = _read_style(match[1])
         added = self._added_texts.get(style)
         font = self._symbol_fonts.get(style)
@@ -184,6 +185,7 @@ class _CellWriter:
         return b"<c%b><is>%b" % (match[1], text)
 
     def _rewrite_formula_text(self, match: re.Match[bytes]) -> bytes:
+        """Rewrite a match of `_FORMULA_TEXT`: add a format's texts."""
         added = self._added_texts.get(_read_style(match[2]))
         if added is None or not match[3]:
             return match[0]
@@ -209,6 +211,7 @@ class _CellWriter:
         return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (attributes, before, text, after)
 
     def _rewrite_number(self, match: re.Match[bytes]) -> bytes:
+        """Rewrite a match of `_NUMBER_CELL` as a cell with a text of its own."""
         prefix, attributes, number = match.groups()
         text = self._format_number(number, _read_style(attributes))
         if text is None:
@@ -297,6 +300,7 @@ def _read_xml(package: ZipFile, name: re.Pattern[str]) -> Any:
 
 
 def _unescape_match(match: re.Match[bytes]) -> bytes:
+    """Return the XML of the characters that escapes in a part stand for."""
     return escape(_unescape(match[0].decode())).encode()
 
 
