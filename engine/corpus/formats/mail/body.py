@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.calendars import MEDIA_TYPES, render_entries
+from engine.corpus.formats.html import decode_page, render_text
 from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.mail.parts import (
     MAILS,
@@ -163,8 +164,6 @@ def _decode_part(data: bytes, kind: str, charset: str, path: Path) -> tuple[str,
         return render_entries(data, charset or "ascii", path)
     if kind != "text/html":
         return decode_as(data, charset or "ascii", path)
-    from engine.corpus.formats.html import decode_page, render_text
-
     if charset:
         source, note = decode_as(data, charset, path)
     else:
