@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Hit
     from engine.project.folder import ProjectFolder
 
-LEAVE_SECONDS = 8.0
-# Keys that nobody types as text.
+LEAVE_SECONDS = 8.0  # for the app to leave after a signal, before its process is ended
+# Keys that nobody types as text, such as f2 and ctrl+r.
 COMMAND_KEY = re.compile(r"f\d+|ctrl\+.+")
 DARK = Theme(
     name="bmembed-dark",
@@ -72,6 +72,7 @@ LIGHT = Theme(
 
 
 def _get_command_provider() -> type[Provider]:
+    """Import the palette's commands, which are needed only once it is opened."""
     from bmembed_tui.palette import Commands
 
     return Commands
@@ -137,7 +138,8 @@ class BmembedApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.InputEvent):
             self.collector.note_input()
-            self.keys_pressed += isinstance(event, events.Key)
+            if isinstance(event, events.Key):
+                self.keys_pressed += 1
         await super().on_event(event)
 
     def on_key(self, event: events.Key) -> None:
@@ -385,11 +387,9 @@ def leave_on_signals(leave: Callable[[], object]) -> None:
 
 
 def _has_light_background() -> bool:
-    """Return whether the terminal reports a light background.
+    """Return whether the terminal reports a white background, by COLORFGBG="0;15".
 
-    The last part of COLORFGBG is the number of the background colour.
+    The last part is the number of the background colour: 7 and 15 are white.
     """
-    try:
-        return int(os.environ.get("COLORFGBG", "").rpartition(";")[2]) in (7, 15)
-    except ValueError:
-        return False
+    background = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return background in ("7", "15")

@@ -42,4 +42,5 @@ class IdleCollector:
 
     @staticmethod
     def _count_full_collections() -> int:
-        return int(gc.get_stats()[2]["collections"])
+        oldest_generation = gc.get_stats()[2]
+        return int(oldest_generation["collections"])

@@ -47,6 +47,7 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
 
 
 def _read_keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:
+    """Return the keys of the action `name`, which the file gives as text or as a list of texts."""
     if name not in known:
         near = nearest(name, known)
         if near:
@@ -76,12 +77,13 @@ def _read_keys(path: Path, name: str, value: object, known: Mapping[str, Binding
 
 
 def _to_textual_key(key: str) -> str:
-    """Return a key by Textual's name: `?` becomes `question_mark`."""
+    """Return a key by Textual's name: `ctrl+?` becomes `ctrl+question_mark`."""
     if len(key) > 1:
         *modifiers, last = key.split("+")
-    else:
+    else:  # also `+` itself
         modifiers = []
         last = key
+    # Textual translates a single character when it makes a binding of it.
     (binding,) = Binding.make_bindings([(last or key, "", "")])
     return "+".join([*modifiers, binding.key])
 
@@ -92,6 +94,7 @@ def collect_bindings() -> dict[str, Binding]:
     Imports all modules of the app.
     """
     for module in walk_packages([str(Path(__file__).parent)], "bmembed_tui."):
+        # The window has no bindings, and the plot would load numpy.
         is_window = module.name.startswith("bmembed_tui.window")
         if not is_window and not module.name.endswith(("__main__", ".plot")):
             import_module(module.name)

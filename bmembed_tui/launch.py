@@ -13,8 +13,6 @@ from engine.core.platforms.pipes import open_missing_streams
 from engine.core.platforms.processes import restore_child_signal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from bmembed_tui.client.engine_client import EngineClient
 
 
@@ -59,16 +57,15 @@ async def start_engine(name: str | None) -> EngineClient | None:
     from engine.core.errors import EngineError
 
     with suppress(EngineError):  # the error is shown when the project is opened
-        path = _locate_project(name) if name is not None else next(iter(read_recents()), None)
+        if name is None:
+            path = next(iter(read_recents()), None)
+        else:
+            # This import loads the settings, which the list of recent projects does without.
+            from engine.project.folder import locate
+
+            path = locate(name)
         if path:
             client = EngineClient(path)
             await client.begin()
             return client
     return None
-
-
-def _locate_project(name: str) -> Path:
-    # This import loads the settings, which the list of recent projects does without.
-    from engine.project.folder import locate
-
-    return locate(name)

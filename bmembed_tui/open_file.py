@@ -13,10 +13,16 @@ from engine.core.platforms.files import is_document, open_with_viewer
 from engine.core.platforms.processes import own_session
 
 PAGE_ARGUMENTS = {
-    **dict.fromkeys(("evince", "papers", "atril", "xreader"), ("--page-index={page}", "{file}")),
-    **dict.fromkeys(("okular", "zathura"), ("--page={page}", "{file}")),
+    "evince": ("--page-index={page}", "{file}"),
+    "papers": ("--page-index={page}", "{file}"),
+    "atril": ("--page-index={page}", "{file}"),
+    "xreader": ("--page-index={page}", "{file}"),
+    "okular": ("--page={page}", "{file}"),
+    "zathura": ("--page={page}", "{file}"),
     "qpdfview": ("{file}#{page}",),
-    **dict.fromkeys(("firefox", "chromium", "google-chrome"), ("{uri}#page={page}",)),
+    "firefox": ("{uri}#page={page}",),
+    "chromium": ("{uri}#page={page}",),
+    "google-chrome": ("{uri}#page={page}",),
 }
 """Arguments of the Linux PDF viewers that can open a page, by program.
 
@@ -46,7 +52,7 @@ def open_file(path: Path, page: int | None = None) -> OpenResult:
         command = _find_viewer()
         if command is None:
             return OpenResult(f"There is no display to open it on. The file is {path}")
-        paged_command = []
+        paged_command: list[str] = []
         if page and path.suffix.lower() == ".pdf":
             paged_command = _build_paged_command(path.absolute(), page)
         subprocess.Popen(
@@ -58,7 +64,7 @@ def open_file(path: Path, page: int | None = None) -> OpenResult:
         )
     except (OSError, ValueError) as error:
         return OpenResult(f"{path} could not be opened: {error}.")
-    return OpenResult("", bool(paged_command))
+    return OpenResult(at_page=bool(paged_command))
 
 
 def _find_viewer() -> str | None:
@@ -93,16 +99,15 @@ def _build_paged_command(file: Path, page: int) -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    desktop_entry = answer.stdout.lower()
-    name = next((name for name in PAGE_ARGUMENTS if name in desktop_entry), "")
-    program = shutil.which(name) if name else None
-    if program is None:
-        return []
-    arguments = [
-        argument.format(page=page, file=file, uri=file.as_uri())
-        for argument in PAGE_ARGUMENTS[name]
-    ]
-    return [program, *arguments]
+    desktop_entry = answer.stdout.lower()  # such as org.gnome.evince.desktop
+    for name, arguments in PAGE_ARGUMENTS.items():
+        if name in desktop_entry:
+            program = shutil.which(name)
+            if program is None:
+                return []
+            values = {"page": page, "file": file, "uri": file.as_uri()}
+            return [program, *(argument.format_map(values) for argument in arguments)]
+    return []
 
 
 def _build_skim_command(file: Path, page: int) -> list[str]:

@@ -18,7 +18,7 @@ class Offer(NamedTuple):
     """A command of the palette: its name, what it does, and the function that does it."""
 
     name: str
-    text: str
+    help: str
     call: Callable[[], Any]
 
 
@@ -29,7 +29,7 @@ class Commands(Provider):
         for offer in self.list_offers():
             # Content instead of a string, so that it is not read as markup.
             yield DiscoveryHit(
-                plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.text))
+                plain(offer.name), offer.call, text=offer.name, help=cast(str, plain(offer.help))
             )
 
     async def search(self, query: str) -> Hits:
@@ -42,7 +42,7 @@ class Commands(Provider):
                     plain(offer.name),
                     offer.call,
                     text=offer.name,
-                    help=cast(str, plain(offer.text)),
+                    help=cast(str, plain(offer.help)),
                 )
 
     def list_offers(self) -> Iterator[Offer]:
@@ -50,12 +50,13 @@ class Commands(Provider):
 
         screen = self.screen
         app = self.app
-        commands: Mapping[str, tuple[str, str]] = getattr(screen, "palette_commands", dict)()
-        for name, (text, action) in commands.items():
-            yield Offer(name, text, partial(screen.run_action, action))
+        if hasattr(screen, "palette_commands"):
+            commands: Mapping[str, tuple[str, str]] = screen.palette_commands()
+            for name, (help_text, action) in commands.items():
+                yield Offer(name, help_text, partial(screen.run_action, action))
         if isinstance(screen, ProjectScreen):
             yield from _list_project_offers(screen)
-        for name, text, action in (
+        for name, help_text, action in (
             ("Help", "keys and what this step is for", "help"),
             ("Jump", "go to a field or button by a letter", "jump"),
             ("Light or dark", "change the colours", "switch_theme"),
@@ -72,7 +73,7 @@ class Commands(Provider):
             ),
             ("Quit", "close the app; a run continues", "quit"),
         ):
-            yield Offer(name, text, partial(app.run_action, action))
+            yield Offer(name, help_text, partial(app.run_action, action))
 
 
 def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
@@ -80,8 +81,8 @@ def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
 
     pane = screen.pane
     if pane is not None:
-        for name, (text, action) in pane.palette_commands().items():
-            yield Offer(name, text, partial(pane.run_action, action))
+        for name, (help_text, action) in pane.palette_commands().items():
+            yield Offer(name, help_text, partial(pane.run_action, action))
     for number, step in enumerate(STEPS, 1):
         if pane is None or pane.step != step.key:
             go_to_step = partial(screen.action_go, step.key)
@@ -107,7 +108,13 @@ def _list_run_offers(screen: ProjectScreen) -> Iterator[Offer]:
         if screen.is_paused:
             yield Offer("Run: resume", "continue the run", partial(screen.control, "resume"))
         else:
-            text = "the run waits at its next safe point"
-            yield Offer("Run: pause", text, partial(screen.control, "pause"))
-        text = "at the next safe point; the next run resumes there"
-        yield Offer("Run: stop", text, partial(screen.control, "cancel"))
+            yield Offer(
+                "Run: pause",
+                "the run waits at its next safe point",
+                partial(screen.control, "pause"),
+            )
+        yield Offer(
+            "Run: stop",
+            "at the next safe point; the next run resumes there",
+            partial(screen.control, "cancel"),
+        )

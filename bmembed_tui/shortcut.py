@@ -21,7 +21,7 @@ from engine.core.platforms.own_parts import system_program, without_console
 
 NAME = "bmembed"
 POWERSHELL = system_program("WindowsPowerShell", "v1.0", "powershell.exe")
-LINK_SECONDS = 60.0
+LINK_SECONDS = 60.0  # for PowerShell to start and write the link
 _LINK_SCRIPT = """
 $link = (New-Object -ComObject WScript.Shell).CreateShortcut($env:BMEMBED_LINK)
 $link.TargetPath = $env:BMEMBED_PROGRAM
@@ -85,14 +85,15 @@ def _install_on_linux(home: Path, command: Sequence[str]) -> list[Path]:
 
 
 def _quote(part: str) -> str:
-    """Return an argument as the desktop entry specification demands.
+    r"""Return an argument of Exec as the desktop entry specification demands.
 
-    It is quoted, then escaped as a string value.
+    One with a reserved character is quoted, then escaped as a string value: `a b$` becomes
+    `"a b\\$"`.
     """
-    inner = re.sub(r'(["`$\\])', r"\\\1", part).replace("%", "%%")
-    if re.search(r'[\s"\'\\><~|&;$*?#()`%]', part):
-        return f'"{inner}"'.replace("\\", "\\\\")
-    return part
+    if not re.search(r'[\s"\'\\><~|&;$*?#()`%]', part):
+        return part
+    escaped = re.sub(r'(["`$\\])', r"\\\1", part).replace("%", "%%")
+    return f'"{escaped}"'.replace("\\", "\\\\")
 
 
 def _install_on_macos(home: Path, command: Sequence[str]) -> list[Path]:

@@ -20,14 +20,15 @@ from textual.drivers.web_driver import WebDriver
 from engine.core.platforms.pipes import can_wait_for_pipes, has_lost_reader
 from engine.core.platforms.stopping import take_input
 
-_COPY = "\x1b]52;c;"
-_READ = 1024
+_COPY = "\x1b]52;c;"  # begins the sequence OSC 52, which copies text to the clipboard
+_READ_BYTES = 1024
 
 
 class PipeInput(InputReader):
-    """What the window sends, on Windows: read by a thread from a descriptor of its own.
+    """What the window sends, on Windows, read by a thread.
 
-    Libraries would wait for a thread that reads standard input itself (`take_input`).
+    It reads a descriptor of its own, since libraries would wait for a thread that reads standard
+    input itself (`take_input`).
     """
 
     def __init__(self) -> None:
@@ -55,7 +56,7 @@ class PipeInput(InputReader):
     def _receive(self) -> None:
         while True:
             try:
-                data = os.read(self._source.fileno(), _READ)
+                data = os.read(self._source.fileno(), _READ_BYTES)
             except OSError:
                 data = b""
             self._received.put(data)
@@ -71,6 +72,7 @@ class PipeDriver(WebDriver):
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
+        # WebDriver calls this with each packet.
         self._write = partial(_write_packet, self.fileno)
         if not can_wait_for_pipes():
             self._input_reader = PipeInput()

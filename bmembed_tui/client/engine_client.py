@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Container, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
 
 from engine.core.errors import EngineError, StageError, reason_of
 from engine.core.jsonrpc import SUPERSEDED
@@ -22,13 +22,13 @@ from engine.core.messages.wire import MessageError, Request, from_json, to_json
 from engine.core.platforms.processes import own_session, python_environment
 from engine.core.subprocesses import import_path, python_command, read_error
 
-A = TypeVar("A")
+A = TypeVar("A")  # the answer to a request
 T = TypeVar("T")
 
 LINE_LIMIT = 1 << 28  # bytes of one answer: a document may be long
-END_SECONDS = 2.0
+END_SECONDS = 2.0  # for a process to end once asked, before it is ended by harder means
 EXIT_SECONDS = 1.0  # for a process to exit after it has closed its output
-OUTPUT_TAIL = 1 << 14  # bytes
+OUTPUT_TAIL = 1 << 14  # last bytes of standard error, which hold why a process ended
 
 
 class GoneError(StageError):
@@ -75,16 +75,21 @@ def build_engine_command(*arguments: str) -> list[str]:
 
 def build_engine_environment() -> dict[str, str]:
     """Return the environment of engine processes: errors as JSON, and this process's packages."""
-    own = {"BMEMBED_ERRORS": "json", "PYTHONPATH": import_path(), "PYTHONUTF8": "1"}
-    return {**os.environ, **python_environment(), **own}
+    return {
+        **os.environ,
+        **python_environment(),
+        "BMEMBED_ERRORS": "json",
+        "PYTHONPATH": import_path(),
+        "PYTHONUTF8": "1",
+    }
 
 
 async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
     """Run `engine ARGUMENTS` to its end and return its standard output.
 
-    The output is parsed as JSON where it is JSON, else returned as text. `good`: exit codes whose
-    output counts. Raises the EngineError that the command ended with. Cancelling the task ends the
-    process.
+    The output is parsed as JSON where it is JSON, else returned as text. `good`: the exit codes
+    that are no error. Raises the EngineError that the command ended with. Cancelling the task ends
+    the process.
     """
     async with _command_process(*arguments) as process:
         output, messages = await process.communicate()
@@ -93,20 +98,20 @@ async def run_command(*arguments: str, good: Container[int] = (0,)) -> Any:
     return _parse_output(output)
 
 
-async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
+async def follow_command(on_line: Callable[[Any], object], *arguments: str) -> Any:
     """Run `engine ARGUMENTS`, which writes lines of JSON; return the last of them.
 
-    `heard` is called with each line when it comes. Raises what `run_command` raises. Cancelling the
-    task ends the process.
+    `on_line` is called with each line, parsed, when it comes. Raises what `run_command` raises.
+    Cancelling the task ends the process.
     """
     last: Any = None
     async with _command_process(*arguments) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         messages = asyncio.create_task(process.stderr.read())
-        async for text in process.stdout:
-            last = _parse_output(text)
-            heard(last)
+        async for line in process.stdout:
+            last = _parse_output(line)
+            on_line(last)
         await process.wait()
     if process.returncode:
         raise _read_command_error(await messages, arguments[0], process.returncode)
@@ -116,8 +121,11 @@ async def follow(heard: Callable[[Any], object], *arguments: str) -> Any:
 @asynccontextmanager
 async def _command_process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
     """Start `engine ARGUMENTS`, and end it where the block is left by an exception."""
-    line = build_engine_command(*arguments)
-    process = await _spawn(line, asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE)
+    process = await _spawn(
+        build_engine_command(*arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         yield process
     except BaseException:
@@ -136,16 +144,16 @@ async def run_detached_command(*arguments: str) -> Any:
     For what must happen once the user wants it: starting, pausing or stopping a run. Returns and
     raises as `run_command`.
     """
-    result = await asyncio.to_thread(_run, build_engine_command(*arguments))
+    result = await asyncio.to_thread(_run_to_end, build_engine_command(*arguments))
     if result.returncode:
         raise _read_command_error(result.stderr, arguments[0], result.returncode)
     return _parse_output(result.stdout)
 
 
-def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
+def _run_to_end(command: list[str]) -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            line,
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
@@ -153,13 +161,14 @@ def _run(line: list[str]) -> subprocess.CompletedProcess[bytes]:
             **own_session(),
         )
     except OSError as error:
-        raise _not_started(error) from error
+        raise _build_start_error(error) from error
 
 
-async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess.Process:
+async def _spawn(command: list[str], *, stdin: int, stderr: int) -> asyncio.subprocess.Process:
+    """Start a process whose output is a pipe. `stdin`, `stderr`: a descriptor, PIPE or DEVNULL."""
     try:
         return await asyncio.create_subprocess_exec(
-            *line,
+            *command,
             stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
             stderr=stderr,
@@ -168,10 +177,10 @@ async def _spawn(line: list[str], stdin: int, stderr: int) -> asyncio.subprocess
             **own_session(),
         )
     except OSError as error:
-        raise _not_started(error) from error
+        raise _build_start_error(error) from error
 
 
-def _not_started(error: OSError) -> EngineError:
+def _build_start_error(error: OSError) -> EngineError:
     return StageError(
         "The engine could not be started.",
         reason_of(error),
@@ -181,6 +190,7 @@ def _not_started(error: OSError) -> EngineError:
 
 
 def _parse_output(output: bytes) -> Any:
+    """Return the value of JSON text, else the text itself."""
     text = output.decode("utf-8", "replace")
     try:
         return json.loads(text)
@@ -189,23 +199,29 @@ def _parse_output(output: bytes) -> Any:
 
 
 def _read_command_error(messages: bytes, name: str, code: int | None) -> EngineError:
-    """Return the error on the last line that a command wrote.
+    """Return the error that the command `name` wrote to standard error as its last line of JSON.
 
-    Where that line is not an error in JSON, it becomes the reason of a StageError.
+    Where the last line is no such error, it becomes the reason of a StageError.
     """
-    error, last_line = _read_last_error(messages)
-    return error or StageError(
+    text = messages.decode("utf-8", "replace")
+    return read_error(text) or StageError(
         f"'engine {name}' ended with exit code {code}.",
-        last_line or "It gave no reason.",
+        _find_last_line(text) or "It gave no reason.",
         code="engine-command-failed",
     )
 
 
-def _read_last_error(messages: bytes) -> tuple[EngineError | None, str]:
-    """Return the error on the last line, if it is one, and the line itself."""
-    text = messages.decode("utf-8", "replace").strip()
-    lines = text.splitlines()
-    return read_error(text), lines[-1] if lines else ""
+def _find_last_line(text: str) -> str:
+    """Return the last line; empty where there is none."""
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+class _PendingRequest(NamedTuple):
+    """A request without an answer yet, with the process that it was sent to."""
+
+    process: asyncio.subprocess.Process
+    answer: asyncio.Future[Any]
 
 
 class EngineClient:
@@ -219,7 +235,7 @@ class EngineClient:
         self.project = project
         self.process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._waiting: dict[int, tuple[asyncio.subprocess.Process, asyncio.Future[Any]]] = {}
+        self._pending: dict[int, _PendingRequest] = {}
         self._ids = itertools.count(1)
         self.starting: asyncio.Task[None] | None = None
         self._closed = False
@@ -237,25 +253,26 @@ class EngineClient:
     async def call(self, method: str, **params: Any) -> Any:
         """Send a request in JSON and return the answer in JSON. Raises what `ask` raises."""
         process = await self._ensure_process()
-        key = next(self._ids)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_retrieve_exception)
-        self._waiting[key] = process, future
-        request = {"jsonrpc": "2.0", "id": key, "method": method, "params": params}
+        request_id = next(self._ids)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(_retrieve_exception)
+        self._pending[request_id] = _PendingRequest(process, answer)
+        request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         try:
             assert process.stdin is not None
             # Where the process has ended, the task that reads its answers says why.
             with suppress(ConnectionError, OSError):
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 await process.stdin.drain()
-            return await future
+            return await answer
         finally:
-            self._waiting.pop(key, None)
+            self._pending.pop(request_id, None)
 
     async def begin(self) -> None:
         """Start the process ahead of the first request, and have it load what the status needs."""
         process = await self._ensure_process()
         assert process.stdin is not None
+        # A request without an id is a notification: it gets no answer.
         process.stdin.write(b'{"jsonrpc": "2.0", "method": "status"}\n')
 
     async def restart(self) -> None:
@@ -295,12 +312,16 @@ class EngineClient:
         try:
             # A file, because a pipe that nobody reads would block the process.
             messages = await asyncio.to_thread(tempfile.TemporaryFile)
-            self.process = await _spawn(command, asyncio.subprocess.PIPE, messages.fileno())
-            self._reader = asyncio.create_task(self._read(self.process, messages))
+            self.process = await _spawn(
+                command, stdin=asyncio.subprocess.PIPE, stderr=messages.fileno()
+            )
+            self._reader = asyncio.create_task(self._receive_answers(self.process, messages))
         finally:
             self.starting = None
 
-    async def _read(self, process: asyncio.subprocess.Process, messages: IO[bytes]) -> None:
+    async def _receive_answers(
+        self, process: asyncio.subprocess.Process, messages: IO[bytes]
+    ) -> None:
         """Receive answers until the process ends, then fail the requests that still wait.
 
         `messages`: the process's standard error.
@@ -315,27 +336,28 @@ class EngineClient:
         finally:
             with messages:
                 tail = _read_tail(messages)
-            for owner, future in self._waiting.values():
-                if owner is process and not future.done():
-                    future.set_exception(_build_gone_error(tail, process.returncode))
+            for pending in self._pending.values():
+                if pending.process is process and not pending.answer.done():
+                    error = _build_gone_error(tail, process.returncode)
+                    pending.answer.set_exception(error)
             if not self._closed:
                 self.on_end()
 
     def receive(self, line: bytes) -> None:
         """Give an answer of the engine, one line of JSON, to the request that waits for it."""
         try:
-            answer = json.loads(line)
+            message = json.loads(line)
         except ValueError:
             return
-        if not isinstance(answer, dict) or answer.get("id") not in self._waiting:
+        if not isinstance(message, dict) or message.get("id") not in self._pending:
             return
-        _, future = self._waiting[answer["id"]]
-        if future.done():
+        answer = self._pending[message["id"]].answer
+        if answer.done():
             return
-        if "error" in answer:
-            future.set_exception(_read_answer_error(answer["error"]))
+        if "error" in message:
+            answer.set_exception(_read_answer_error(message["error"]))
         else:
-            future.set_result(answer.get("result"))
+            answer.set_result(message.get("result"))
 
 
 def _retrieve_exception(future: asyncio.Future[Any]) -> None:
@@ -348,6 +370,7 @@ def _retrieve_exception(future: asyncio.Future[Any]) -> None:
 
 
 def _read_answer_error(data: Mapping[str, Any]) -> EngineError:
+    """Return the EngineError of a JSON-RPC error object, which holds one in its `data`."""
     if data.get("code") == SUPERSEDED:
         return SupersededError("A newer search took this one's place.")
     if isinstance(data.get("data"), Mapping):
@@ -371,11 +394,12 @@ def _build_gone_error(messages: bytes = b"", code: int | None = None) -> EngineE
 
     A process that was killed (`code` below 0) could not write a reason.
     """
-    exited_by_itself = code is not None and code > 0
-    error, last_line = _read_last_error(messages if exited_by_itself else b"")
-    return error or GoneError(
+    text = ""
+    if code is not None and code > 0:
+        text = messages.decode("utf-8", "replace")
+    return read_error(text) or GoneError(
         "The engine's search process has ended.",
-        last_line or "It may have run out of memory.",
+        _find_last_line(text) or "It may have run out of memory.",
         "Try again: the app restarts it.",
     )
 
@@ -405,11 +429,11 @@ async def _end_process(process: asyncio.subprocess.Process) -> None:
     """End a process: close its input, which ends a server, then terminate it, then kill it."""
     if process.stdin is not None:
         process.stdin.close()
-    for stop in (process.terminate, process.kill):
+    for end_harder in (process.terminate, process.kill):
         try:
             await asyncio.wait_for(process.wait(), END_SECONDS)
             return
         except TimeoutError:
             with suppress(ProcessLookupError):
-                stop()
+                end_harder()
     await process.wait()

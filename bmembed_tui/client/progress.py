@@ -13,10 +13,9 @@ BAR_COLUMNS = 12
 
 def format_bar(share: float, columns: int = BAR_COLUMNS) -> str:
     """Return a bar such as `███░░░` for a share from 0 to 1."""
+    filled = 0
     if math.isfinite(share):
         filled = round(max(0.0, min(1.0, share)) * columns)
-    else:
-        filled = 0
     return "█" * filled + "░" * (columns - filled)
 
 
@@ -28,19 +27,20 @@ def format_activity(run: RunState) -> str:
     return f"{sign} {stage}{progress}"
 
 
-def format_progress(run: RunState, before: str = " · ", *, with_bar: bool = False) -> str:
+def format_progress(run: RunState, separator: str = " · ", *, with_bar: bool = False) -> str:
     """Return the progress of the current stage, such as ` · 3 of 7 chunks`.
 
-    Empty where the stage counts nothing. `before`: what precedes the text.
+    Empty where the stage counts nothing. `separator`: what precedes the text.
     """
     if run.current == "train" and run.steps:
-        return f"{before}step {run.steps[-1].step:,} of {run.steps[-1].steps:,}"
-    stage = run.stages.get(run.current)
-    progress = stage.progress if stage else None
-    if progress is None or progress.done >= progress.total:  # complete: not what it does now
+        last = run.steps[-1]
+        return f"{separator}step {last.step:,} of {last.steps:,}"
+    progress = run.stage(run.current).progress
+    # A complete count is of a part of the stage that is over: the stage does something else now.
+    if progress is None or progress.done >= progress.total:
         return ""
     bar = ""
     if with_bar:
         bar = f"{format_bar(progress.done / progress.total)} "
     item = f", now {progress.item}" if progress.item else ""
-    return f"{before}{bar}{progress.done:,} of {progress.total:,} {progress.unit}{item}"
+    return f"{separator}{bar}{progress.done:,} of {progress.total:,} {progress.unit}{item}"

@@ -14,7 +14,7 @@ class Step:
     """A step of the wizard, with the engine's stages that it stands for, in order."""
 
     key: str
-    title: str
+    title: str  # as users see it
     stages: tuple[str, ...] = ()
 
 

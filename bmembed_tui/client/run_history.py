@@ -18,7 +18,10 @@ TRAIN = "train"
 
 @dataclass
 class Curve:
-    """The steps and held-out checks of a training, possibly spread over several runs."""
+    """The steps and held-out checks of a training, possibly spread over several runs.
+
+    `fingerprint`: that of the training's stage; a run that resumes the training has the same.
+    """
 
     fingerprint: str = ""
     steps: list[TrainStep] = field(default_factory=list)
@@ -74,23 +77,28 @@ class History:
         that run does not train: the training of the adapter, if the adapter is `current`, else the
         newest training.
         """
-        run = state.stages.get(TRAIN)
-        has_data = run is not None and bool(state.steps or state.held_out or run.state == "running")
-        if run is None or not run.fingerprint or not has_data:
+        stage = state.stage(TRAIN)
+        has_data = bool(state.steps or state.held_out or stage.state == "running")
+        if not stage.fingerprint or not has_data:
             if current and self.trained.steps:
                 return self.trained
             return self.newest
-        curve = Curve(run.fingerprint, list(state.steps), list(state.held_out), run.state == "done")
+        curve = Curve(
+            stage.fingerprint, list(state.steps), list(state.held_out), stage.state == "done"
+        )
         earlier = self.newest
-        if earlier.fingerprint != run.fingerprint or earlier.finished:
+        if earlier.fingerprint != stage.fingerprint or earlier.finished:
             return curve
-        if not curve.held_out and curve.steps and curve.steps[0].step == 1:
-            # It began from the start again.
+        begins_anew = bool(curve.steps) and curve.steps[0].step == 1 and not curve.held_out
+        if begins_anew:
             return curve
         first_steps = [points[0].step for points in (curve.steps, curve.held_out) if points]
-        first = min(first_steps, default=inf)
-        curve.steps[:0] = [point for point in earlier.steps if point.step < first]
-        curve.held_out[:0] = [check for check in earlier.held_out if check.step < first]
+        # The earlier run's points from there on were made again after its last checkpoint.
+        resumed_at = min(first_steps, default=inf)
+        earlier_steps = [step for step in earlier.steps if step.step < resumed_at]
+        earlier_checks = [check for check in earlier.held_out if check.step < resumed_at]
+        curve.steps = earlier_steps + curve.steps
+        curve.held_out = earlier_checks + curve.held_out
         return curve
 
     def add(self, state: RunState) -> None:
@@ -98,8 +106,8 @@ class History:
         train = state.stage(TRAIN)
         if state.steps or state.held_out:
             self.newest = self.build_curve(state, current=False)
-        is_newest = bool(self.newest.steps) and self.newest.fingerprint == train.fingerprint
-        if train.state == "done" and is_newest:
+        is_newest = self.newest.fingerprint == train.fingerprint
+        if train.state == "done" and self.newest.steps and is_newest:
             self.newest.finished = True
             self.trained = self.newest
         self.stages |= {

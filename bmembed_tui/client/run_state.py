@@ -14,8 +14,8 @@ from engine.core.errors import EngineError
 
 LOST = "lost"
 RUN = "run"  # the stage of warnings that belong to no stage
-CURVE_POINTS = 8192
-WARNINGS = 100
+CURVE_POINTS = 8192  # steps kept of a training, and held-out checks
+MAX_WARNINGS = 100  # kept for a stage, the newest ones
 
 
 @dataclass
@@ -85,9 +85,14 @@ class RunState:
         self.current = ""
 
     def apply(self, event: events.Event) -> None:
+        """Change the state as the run's next event says."""
         match event:
-            case events.RunStarted() | events.RunEstimated():
-                self._begin(event)
+            case events.RunStarted():
+                self.run = event.run
+                self.state = "running"
+                self.stages = {stage: StageRun(stage) for stage in event.stages}
+            case events.RunEstimated():
+                self.estimate = event
             case events.TrainStep():
                 add_step(self.steps, event)
             case events.Progress():
@@ -101,7 +106,7 @@ class RunState:
                     warnings = self.warnings
                 else:
                     warnings = self._stage(event.stage).warnings
-                warnings[:] = [*warnings, event.text][-WARNINGS:]
+                warnings[:] = [*warnings, event.text][-MAX_WARNINGS:]
             case events.Paused() | events.Resumed():
                 self.paused = isinstance(event, events.Paused)
             case (
@@ -116,14 +121,6 @@ class RunState:
                 self.seconds = event.seconds
                 self.paused = False
                 self.current = ""
-
-    def _begin(self, event: events.RunStarted | events.RunEstimated) -> None:
-        if isinstance(event, events.RunEstimated):
-            self.estimate = event
-            return
-        self.run = event.run
-        self.state = "running"
-        self.stages = {stage: StageRun(stage) for stage in event.stages}
 
     def _stage(self, name: str) -> StageRun:
         return self.stages.setdefault(name, StageRun(name))
@@ -163,8 +160,8 @@ def add_step(steps: list[events.TrainStep], event: events.TrainStep) -> None:
     while steps and steps[-1].step >= event.step:
         steps.pop()
     if len(steps) >= CURVE_POINTS:
-        places = pick_evenly([step.step for step in steps], CURVE_POINTS // 2)
-        steps[:] = [steps[place] for place in places]
+        kept = pick_evenly([step.step for step in steps], CURVE_POINTS // 2)
+        steps[:] = [steps[index] for index in kept]
     steps.append(event)
 
 
@@ -174,19 +171,20 @@ def add_held_out(checks: list[events.HeldOut], event: events.HeldOut) -> None:
         checks.pop()
     if len(checks) >= CURVE_POINTS:
         kept = set(pick_evenly([check.step for check in checks], CURVE_POINTS // 2))
-        kept.add(max((place for place, check in enumerate(checks) if check.best), default=0))
-        checks[:] = [check for place, check in enumerate(checks) if place in kept]
+        best = [index for index, check in enumerate(checks) if check.best]
+        kept.update(best[-1:])
+        checks[:] = [check for index, check in enumerate(checks) if index in kept]
     checks.append(event)
 
 
-def pick_evenly(numbers: Sequence[int], most: int) -> list[int]:
-    """Return the places of about `most` of the rising `numbers`, evenly spaced by value.
+def pick_evenly(numbers: Sequence[int], count: int) -> list[int]:
+    """Return the indices of about `count` of the rising `numbers`, evenly spaced by value.
 
-    The first place is always among them.
+    The first index is always among them.
     """
-    gap = (numbers[-1] - numbers[0]) / most
-    places = [0]
-    for place, number in enumerate(numbers):
-        if place and number - numbers[places[-1]] >= gap:
-            places.append(place)
-    return places
+    gap = (numbers[-1] - numbers[0]) / count
+    picked = [0]
+    for index in range(1, len(numbers)):
+        if numbers[index] - numbers[picked[-1]] >= gap:
+            picked.append(index)
+    return picked

@@ -37,9 +37,9 @@ class LogReader:
             data = self._read()
         except OSError:
             return [], False
-        end = data.rfind(b"\n") + 1
-        self.offset += end
-        lines = data[:end].split(b"\n")[:-1]
+        complete, line_end, _ = data.rpartition(b"\n")
+        self.offset += len(complete) + len(line_end)
+        lines = complete.split(b"\n") if line_end else []
         decoded = (decode(line.decode("utf-8", "replace")) for line in drop_superseded_lines(lines))
         return [event for event in decoded if event is not None], len(data) >= BATCH_BYTES
 
@@ -76,10 +76,12 @@ def drop_superseded_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
             stride = 1 + len(same) // STEPS_KEPT
         else:
             stride = 1
-        yield from same[(len(same) - 1) % stride :: stride]
+        first = (len(same) - 1) % stride  # so that the last line of the block is kept
+        yield from same[first::stride]
 
 
 def _find_kind(line: bytes) -> str:
+    """Return the name of a line's event if it is one that may be dropped; else empty."""
     for name in (Progress.name, TrainStep.name):
         if line.startswith(b'{"event": "%s"' % name.encode()):
             return name
@@ -110,6 +112,7 @@ class RunWatch:
             self._task.cancel()
 
     async def catch_up(self) -> None:
+        """Apply all events that are in the log now."""
         more = True
         while more:
             more = await self._read_batch()

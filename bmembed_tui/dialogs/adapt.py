@@ -49,15 +49,11 @@ class AdaptDialog(QuestionDialog):
         """Show the engine's estimate, which takes some seconds to measure."""
         advised = NOW
         try:
-            offer = parse_answer(
-                AdaptationOffer,
-                await run_command("adapt", str(self._project.path), "--dry-run", "--json"),
-            )
+            output = await run_command("adapt", str(self._project.path), "--dry-run", "--json")
+            offer = parse_answer(AdaptationOffer, output)
             text = "\n".join(group_by_steps(offer).lines(HELP_KEYS))
             may_be_used = offer.provable or offer.expects
-            if may_be_used and not offer.up_to_date:
-                advised = NOW
-            else:
+            if offer.up_to_date or not may_be_used:
                 advised = NOT_NOW
             self.query_one(f"#answer-{NOW}").display = not offer.up_to_date
             if offer.up_to_date:
@@ -71,14 +67,14 @@ class AdaptDialog(QuestionDialog):
 
     def _enable_answers(self, advised: str) -> None:
         """Let the user answer. `advised`: the answer that Enter gives."""
-        focused = self.focused
+        has_chosen = isinstance(self.focused, SafeButton)
         for button in self.query(SafeButton):
             button.disabled = False
             if button.id == f"answer-{advised}":
                 button.variant = "primary"
             else:
                 button.variant = "default"
-        if focused is None or not isinstance(focused, SafeButton):
+        if not has_chosen:
             self.query_one(f"#answer-{advised}").focus()
 
 

@@ -21,8 +21,9 @@ QUIET_SECONDS = 0.5
 class ErrorDialog(ModalScreen[str]):
     """What happened, why, and what to do next.
 
-    Closes with the key of the chosen action, or None. `unprompted`: it appears over whatever the
-    user is doing, so it ignores the first keys, and Enter only closes it.
+    Closes with the key of the chosen action, or None. `actions`: (key, label) of each, the
+    likeliest first. `unprompted`: it appears over whatever the user is doing, so it ignores the
+    first keys, and Enter only closes it.
     """
 
     AUTO_FOCUS = ""
@@ -92,7 +93,7 @@ class ErrorDialog(ModalScreen[str]):
 class QuestionDialog(ModalScreen[str]):
     """A question; closes with the key of the chosen answer, or None.
 
-    The first answer has the focus.
+    `answers`: (key, label) of each; the first has the focus.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

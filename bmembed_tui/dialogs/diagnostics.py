@@ -66,10 +66,8 @@ class DiagnosticsScreen(ModalScreen[None]):
         """Show what `engine doctor` finds."""
         arguments = [self._status.project] if self._status else []
         try:
-            findings = parse_answer(
-                tuple[Finding, ...],
-                await run_command("doctor", *arguments, "--json", good=DOCTOR_CODES),
-            )
+            output = await run_command("doctor", *arguments, "--json", good=DOCTOR_CODES)
+            findings = parse_answer(tuple[Finding, ...], output)
             lines = [
                 f"{finding.state:<8} {finding.topic}: {finding.found} ({finding.follows})"
                 for finding in findings
@@ -90,12 +88,12 @@ class DiagnosticsScreen(ModalScreen[None]):
     def _list_app_facts(self) -> list[str]:
         size = self.app.size
         python = platform.python_version()
-        has_ssh = "SSH_CONNECTION" in os.environ
+        ssh = "yes" if "SSH_CONNECTION" in os.environ else "no"
         return [
             f"bmembed {__version__}, textual {version('textual')}, Python {python}",
             f"{platform.platform()}; terminal {size.width}x{size.height}; theme {self.app.theme}",
             *(f"{name}={os.environ[name]}" for name in TERMINAL if name in os.environ),
-            f"SSH: {'yes' if has_ssh else 'no'}",
+            f"SSH: {ssh}",
         ]
 
     def action_copy(self) -> None:
@@ -123,4 +121,5 @@ def _format_part(title: str, lines: Iterable[str]) -> str:
 
 
 def _format_error_line(error: EngineError) -> str:
-    return " | ".join(error.as_dict()[part] for part in ("type", "what", "why", "to_do"))
+    parts = error.as_dict()
+    return " | ".join(parts[name] for name in ("type", "what", "why", "to_do"))

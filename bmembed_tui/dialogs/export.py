@@ -57,7 +57,7 @@ class ExportScreen(ModalScreen[None]):
         super().__init__()
         self._project = project
         self._wanted = set(USUAL)
-        self._at_work = False
+        self._is_exporting = False
         self.outcome: Exported | EngineError | None = None
 
     def compose(self) -> ComposeResult:
@@ -97,9 +97,9 @@ class ExportScreen(ModalScreen[None]):
 
     @work(group="export")
     async def action_export(self) -> None:
-        if self._at_work:
+        if self._is_exporting:
             return
-        self._at_work = True
+        self._is_exporting = True
         self._show_note(
             plain("Writing … Cancel stops it and leaves nothing behind.", "$text-muted")
         )
@@ -111,7 +111,7 @@ class ExportScreen(ModalScreen[None]):
             self.outcome = error
             self._show_note(format_error(error))
         finally:
-            self._at_work = False
+            self._is_exporting = False
 
     async def _export(self, folder: Path | None) -> Exported:
         """Run the export. Raises EngineError, also where no folder or no part is chosen."""
@@ -130,7 +130,7 @@ class ExportScreen(ModalScreen[None]):
     def _list_options(self) -> list[str]:
         """Return the command's option for the chosen parts.
 
-        None for the usual parts: the command then exports the model even if no adapter was trained.
+        Empty for the usual parts, so that the encoder is exported even if no adapter was trained.
         """
         if self._wanted == set(USUAL):
             return []
@@ -162,14 +162,16 @@ class ExportScreen(ModalScreen[None]):
 
 
 def find_free_folder(name: str) -> str:
-    """Return the path of a folder in the user's home that does not exist yet."""
+    """Return the path of a folder in the user's home that does not exist yet.
+
+    Empty where the home is not known.
+    """
     try:
-        home = Path.home()
+        first = Path.home() / f"{name}-model"
     except RuntimeError:
         return ""
-    names = [f"{name}-model", *(f"{name}-model-{number}" for number in range(2, 100))]
-    folders = [home / folder_name for folder_name in names]
-    return str(next((folder for folder in folders if not folder.exists()), folders[0]))
+    folders = [first, *(first.with_name(f"{name}-model-{number}") for number in range(2, 100))]
+    return str(next((folder for folder in folders if not folder.exists()), first))
 
 
 def _format_part(name: str, is_wanted: bool) -> Content:

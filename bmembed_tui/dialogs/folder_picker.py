@@ -22,7 +22,10 @@ from engine.core.text import visible
 
 
 class FolderPicker(ModalScreen[Path | None]):
-    """Asks for a path; closes with an absolute path that exists, or None."""
+    """Asks for a path; closes with an absolute path that exists, or None.
+
+    `verb`: the label of the button that takes the path.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "cancel", id="dialog.close-picker")
@@ -82,9 +85,13 @@ class FolderPicker(ModalScreen[Path | None]):
 
 
 def list_roots(start: Path | None = None) -> list[tuple[str, Path]]:
-    """Return the roots of a folder tree: `start`, the current folder, the home, and / or drives."""
-    places = [start] if start is not None else []
+    """Return (label, path) of the roots of a folder tree, each path once.
+
+    They are `start`, the current folder, the home, and the system's root or drives.
+    """
+    paths = [start] if start is not None else []
     for find in (Path.cwd, Path.home):
         with suppress(OSError, RuntimeError):  # the folder is gone, or the home is not known
-            places.append(find())
-    return [(str(path), path) for path in dict.fromkeys([*places, *list_system_roots()])]
+            paths.append(find())
+    paths += list_system_roots()
+    return [(str(path), path) for path in dict.fromkeys(paths)]

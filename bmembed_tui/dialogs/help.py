@@ -34,7 +34,7 @@ KEY_NAMES = {
 class HelpDialog(ModalScreen[None]):
     """Help for the current screen or step.
 
-    A click outside the dialog closes it, too.
+    `keys`: as `list_keys` returns them. A click outside the dialog closes it, too.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,7 +79,10 @@ def _format_key_line(key: str, text: str) -> Content:
 
 
 def list_keys(screen: Screen[object]) -> list[tuple[str, str]]:
-    """Return the keys that work on a screen now and what they do, each action once."""
+    """Return the keys that work on a screen now, and what they do: ("+ Space", "right").
+
+    All keys of an action are in one pair.
+    """
     keys_by_action: dict[tuple[str, str], list[str]] = {}
     for active in screen.active_bindings.values():
         binding = active.binding
@@ -87,9 +90,10 @@ def list_keys(screen: Screen[object]) -> list[tuple[str, str]]:
         if active.enabled and is_listed:
             keys = keys_by_action.setdefault((binding.action, binding.description), [])
             keys.append(format_key(binding.key))
-    return [
-        (" ".join(dict.fromkeys(keys)), text) for (_action, text), keys in keys_by_action.items()
-    ]
+    lines = []
+    for (_, description), keys in keys_by_action.items():
+        lines.append((" ".join(dict.fromkeys(keys)), description))
+    return lines
 
 
 def format_key(key: str) -> str:

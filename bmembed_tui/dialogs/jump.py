@@ -64,5 +64,5 @@ def make_labels(count: int) -> list[str]:
 
 def find_targets(widgets: Sequence[Widget]) -> list[Widget]:
     """Return the widgets of a focus chain that are visible on the screen."""
-    shown = [widget for widget in widgets if widget.region.area and widget.visible]
-    return shown[: len(LETTERS) ** 2]
+    targets = [widget for widget in widgets if widget.region.area and widget.visible]
+    return targets[: len(LETTERS) ** 2]  # there are no more labels

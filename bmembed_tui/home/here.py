@@ -56,8 +56,9 @@ def suggest_name(documents: Path) -> str:
 
     characters = []
     for char in documents.name:
-        is_allowed = char.isprintable() and char not in '/\\:*?"<>|'
-        characters.append(char if is_allowed else "-")
+        if not char.isprintable() or char in '/\\:*?"<>|':  # what Windows allows in no name
+            char = "-"
+        characters.append(char)
     base = "".join(characters).strip(" .-~") or "documents"
     names = [base, *(f"{base}-{number}" for number in range(2, 100))]
     return next((name for name in names if not (projects_root() / name).exists()), base)

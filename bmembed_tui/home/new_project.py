@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -36,8 +36,15 @@ PRESETS = {
     "mafin": "for a small model that helps one that cannot be trained",
     "pipelines": "for the study of noise in queries, for comparison",
 }
-OFFERED = ("standard", "quick")  # the presets offered here; the step Encoder has all
+OFFERED_PRESETS = ("standard", "quick")  # the step Encoder has all
 CHECK_SECONDS = 0.15  # pause in typing after which the fields are checked
+
+
+class Problems(NamedTuple):
+    """What is wrong with the documents, and with the project's folder."""
+
+    documents: EngineError | None = None
+    folder: EngineError | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,7 @@ class NewProject:
                 "Type a folder, or pick one in the tree.",
                 code="documents-not-chosen",
             )
+        # Python writes a byte of a name that is not UTF-8 as a lone surrogate.
         if any("\ud800" <= char <= "\udfff" for char in str(self.documents)):
             why = "It has bytes that are not text, which project.toml cannot store."
             raise InputError(
@@ -110,16 +118,15 @@ class NewProject:
         self.check_documents()
         return ProjectFolder.create(self.find_folder(), self.settings)
 
-    def find_problems(self) -> tuple[EngineError | None, EngineError | None]:
-        """Return what is wrong with the documents, and with the project's folder."""
-        documents_problem = _catch_error(self.check_documents)
-        folder_problem = _catch_error(
-            lambda: ProjectFolder.check_new(self.find_folder(), self.settings)
+    def find_problems(self) -> Problems:
+        return Problems(
+            _catch_error(self.check_documents),
+            _catch_error(lambda: ProjectFolder.check_new(self.find_folder(), self.settings)),
         )
-        return documents_problem, folder_problem
 
 
 def _catch_error(check: Callable[[], object]) -> EngineError | None:
+    """Return the error that a check raises, as an EngineError."""
     try:
         check()
     except EngineError as error:
@@ -143,11 +150,10 @@ class NewProjectScreen(Screen[str | None]):
     def __init__(self, documents: Path | None = None) -> None:
         super().__init__()
         self._first_documents = documents
-        self._suggested = ""
-        self._picked = False
-        self._typing = False  # a path that is half typed is not reported as wrong
-        self.problems: tuple[EngineError | None, EngineError | None] = (None, None)
-        """What is wrong with the documents, and with the project's folder."""
+        self._suggested_name = ""
+        self._is_picked = False  # whether the documents were picked in the tree, which then stays
+        self._is_typing = False  # a path that is half typed is not reported as wrong
+        self.problems = Problems()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="new-project"):
@@ -189,23 +195,25 @@ class NewProjectScreen(Screen[str | None]):
     @on(OptionList.OptionHighlighted, "#new-preset")
     def _draw_presets(self) -> None:
         options = self.query_one("#new-preset", SafeOptions)
-        chosen = OFFERED[options.highlighted or 0]
+        chosen = OFFERED_PRESETS[options.highlighted or 0]
+        lines = [(name, _format_preset(name, name == chosen)) for name in OFFERED_PRESETS]
         with self.prevent(OptionList.OptionHighlighted):
-            options.show([(name, _format_preset(name, name == chosen)) for name in OFFERED])
+            options.show(lines)
 
     def read_fields(self) -> NewProject:
         documents = self.query_one("#new-documents", PathField)
         number = self.query_one("#new-preset", SafeOptions).highlighted or 0
         return NewProject(
-            documents.path,
-            documents.value.strip(),
-            self.query_one("#new-name", Field).value.strip(),
-            self.query_one("#new-place", PathField).path,
-            OFFERED[number],
+            documents=documents.path,
+            typed=documents.value.strip(),
+            name=self.query_one("#new-name", Field).value.strip(),
+            parent=self.query_one("#new-place", PathField).path,
+            preset=OFFERED_PRESETS[number],
         )
 
     @property
     def _is_shown(self) -> bool:
+        """Whether the widgets are mounted; those of a closing screen go one by one."""
         return self.is_attached and not self._pruning
 
     # Typing
@@ -213,7 +221,7 @@ class NewProjectScreen(Screen[str | None]):
     @on(FolderTree.Picked)
     def _pick(self, event: FolderTree.Picked) -> None:
         event.stop()
-        self._picked = True
+        self._is_picked = True
         self.query_one("#new-documents", PathField).pick(event.path)
 
     @on(FolderTree.Typed)
@@ -224,19 +232,19 @@ class NewProjectScreen(Screen[str | None]):
     def _check_changed(self, event: Input.Changed) -> None:
         event.stop()
         if event.input.id == "new-documents":
-            self._typing = event.input.has_focus
+            self._is_typing = event.input.has_focus
             self._suggest_name()
         self.check()
 
     def _suggest_name(self) -> None:
         name = self.query_one("#new-name", Field)
         path = self.query_one("#new-documents", PathField).path
-        if path is not None and name.value in ("", self._suggested):
-            self._suggested = suggest_name(path)
-            name.value = self._suggested
+        if path is not None and name.value in ("", self._suggested_name):
+            self._suggested_name = suggest_name(path)
+            name.value = self._suggested_name
 
     def on_descendant_blur(self) -> None:
-        self._typing = False
+        self._is_typing = False
         self.check()
 
     @work(exclusive=True, group="check")
@@ -249,19 +257,19 @@ class NewProjectScreen(Screen[str | None]):
         self.problems = await asyncio.to_thread(new_project.find_problems)
         if not self._is_shown:
             return
-        documents_problem, folder_problem = self.problems
-        is_typed = bool(new_project.typed) and not self._typing
-        self._show_problem("#new-documents-note", documents_problem if is_typed else None)
-        if folder_problem is None:
+        problems = self.problems
+        is_typed = bool(new_project.typed) and not self._is_typing
+        self._show_problem("#new-documents-note", problems.documents if is_typed else None)
+        if problems.folder is None:
             note = f"Its folder will be {new_project.find_folder()}"
             self._show_problem("#new-place-note", None, note)
         else:
-            self._show_problem("#new-place-note", folder_problem if new_project.name else None)
+            self._show_problem("#new-place-note", problems.folder if new_project.name else None)
         documents = new_project.documents
-        if documents_problem is None and not self._picked and documents is not None:
+        if problems.documents is None and not self._is_picked and documents is not None:
             folder = documents if documents.is_dir() else documents.parent
             self.query_one(FolderTree).show_roots(list_roots(folder))
-        self._picked = False
+        self._is_picked = False
 
     def _show_problem(self, where: str, error: EngineError | None, note: str = "") -> None:
         """Show an error in the line `where`, or `note` if there is none."""
@@ -287,15 +295,14 @@ class NewProjectScreen(Screen[str | None]):
     async def action_create(self) -> None:
         new_project = self.read_fields()
         self.problems = await asyncio.to_thread(new_project.find_problems)
-        documents_problem, folder_problem = self.problems
-        problem = documents_problem or folder_problem
+        problem = self.problems.documents or self.problems.folder
         if problem is None:
             try:
                 project = await asyncio.to_thread(new_project.create)
             except EngineError as error:
                 problem = error
         if problem is not None:
-            if self._is_shown and problem is documents_problem:
+            if self._is_shown and problem is self.problems.documents:
                 self._show_problem("#new-documents-note", problem)
                 self.query_one("#new-documents").focus()
             elif self._is_shown:
@@ -320,7 +327,8 @@ class NewProjectScreen(Screen[str | None]):
 
 
 def _format_preset(name: str, is_chosen: bool) -> Content:
-    mark = plain("● " if is_chosen else "○ ")
     return Content.assemble(
-        mark, plain(f"{name:<9}", "bold"), plain(f" {PRESETS[name]}", "$text-muted")
+        plain("● " if is_chosen else "○ "),
+        plain(f"{name:<9}", "bold"),
+        plain(f" {PRESETS[name]}", "$text-muted"),
     )

@@ -27,7 +27,9 @@ def list_projects() -> list[KnownProject]:
 
 def _get_newest_run_name(project: Path) -> str:
     folder = find_newest_run(project)
-    return folder.name if folder is not None else ""
+    if folder is None:
+        return ""
+    return folder.name
 
 
 def describe_project(path: Path) -> KnownProject:
@@ -35,13 +37,15 @@ def describe_project(path: Path) -> KnownProject:
     project = ProjectFolder(path)
     running = False
     problem = ""
-    documents = tuple[Path, ...]()
+    documents: tuple[Path, ...] = ()
     try:
         running = project.is_running()
         documents = tuple(project.sources(project.settings()))
     except (EngineError, OSError, ValueError) as error:
         problem = getattr(error, "what", "") or str(error)
-    activity = describe_run(path) if running else ""
+    activity = ""
+    if running:
+        activity = describe_run(path)
     return KnownProject(path, running, activity, problem, documents)
 
 

@@ -16,13 +16,13 @@ MAX_RECENTS = 20
 class KnownProject:
     """A project on this machine.
 
-    `doing`: what its run does. `problem`: why it cannot be opened. `documents`: its folders and
+    `activity`: what its run does. `problem`: why it cannot be opened. `documents`: its folders and
     files.
     """
 
     path: Path
     running: bool = False
-    doing: str = ""
+    activity: str = ""
     problem: str = ""
     documents: tuple[Path, ...] = ()
 

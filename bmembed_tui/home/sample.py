@@ -40,17 +40,19 @@ def open_sample_project() -> ProjectFolder:
     Raises EngineError where it cannot be created.
     """
     documents = str(asset_path("sample/documents"))
-    for number in itertools.count(1):
-        path = projects_root() / (NAME if number == 1 else f"{NAME}-{number}")
+    path = projects_root() / NAME
+    for number in itertools.count(2):
         if (path / "project.toml").is_file():
-            if _is_over(ProjectFolder(path), documents):
+            if _reads(ProjectFolder(path), documents):
                 return ProjectFolder(path)
         elif not path.exists() or (path.is_dir() and not any(path.iterdir())):
             break
+        path = projects_root() / f"{NAME}-{number}"
     return ProjectFolder.create(path, {"corpus": {"paths": [documents]}, **SAMPLE_SETTINGS})
 
 
-def _is_over(project: ProjectFolder, documents: str) -> bool:
+def _reads(project: ProjectFolder, documents: str) -> bool:
+    """Return whether a folder is among the documents of a project."""
     try:
         return documents in project.settings().corpus.paths
     except EngineError:

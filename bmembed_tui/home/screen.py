@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
 
 PITCH = "Searches your documents offline, and fetches nothing unless you ask."
+# The ids of the offers in the list.
 SAMPLE = "sample"
 HERE = "here"
 NEW = "new"
@@ -46,10 +47,10 @@ class ProjectOpener(Protocol):
         then: Callable[[Any], object] | None = None,
         keys: Iterable[events.Key] = (),
     ) -> None:
-        """Show a project.
+        """Show a project, at `step` or else where the user left off.
 
-        `then`: called once its status is known. `keys`: keys that were pressed while it was being
-        opened.
+        `then`: called with its screen once its status is known. `keys`: keys that were pressed
+        while it was being opened.
         """
 
     def open_hit(self, project: Path, query: str, hit: Hit) -> None: ...
@@ -75,8 +76,8 @@ class HomeScreen(Screen[None]):
         self._project_to_open = project
         # What they do, and whether they still exist, is read later.
         self._projects = _index_by_key(map(KnownProject, read_recents()))
-        self._opening = False
-        self._typed: list[events.Key] = []
+        self._is_opening = False
+        self._typed: list[events.Key] = []  # while a project is being opened, for its search
         self._current_folder = find_current_folder()
 
     def compose(self) -> ComposeResult:
@@ -114,20 +115,20 @@ class HomeScreen(Screen[None]):
     def _draw(self) -> None:
         """Show the projects and offers.
 
-        A run in progress takes the line kept free above the offers, so that nothing moves under the
-        user's eyes.
+        The first run in progress takes the line kept free above the offers, so that nothing moves
+        under the user's eyes.
         """
-        projects = sorted(self._projects.items(), key=lambda item: not item[1].running)
-        lines = [(key, _format_project(project)) for key, project in projects]
-        is_running = bool(projects) and projects[0][1].running
-        running_lines = lines[: int(is_running)]
-        other_lines = lines[int(is_running) :]
+        running_first = sorted(self._projects.items(), key=lambda item: not item[1].running)
+        lines = [(key, _format_project(project)) for key, project in running_first]
+        is_running = any(project.running for project in self._projects.values())
+        number_above = 1 if is_running else 0
+        options = [*lines[:number_above], *self._list_offers(), *lines[number_above:]]
         choices = self.query_one("#home-choices", SafeOptions)
         with self.app.batch_update():
             has_new_run = is_running and not choices.has_class("-running")
             highlighted = self._find_highlighted(choices, has_new_run=has_new_run)
             choices.set_class(is_running, "-running")
-            choices.show([*running_lines, *self._list_offers(), *other_lines], highlighted)
+            choices.show(options, highlighted)
 
     def _list_offers(self) -> list[tuple[str, Content]]:
         offers = [(SAMPLE, _format_offer("Try the sample", "132 documents of an invented company"))]
@@ -146,8 +147,10 @@ class HomeScreen(Screen[None]):
         paths = find_projects_over(folder, self._projects.values())
         if not paths:
             return str(folder)
-        last_used = f", the last used of {len(paths)}" if len(paths) > 1 else ""
-        return f"{folder}: opens its project {paths[0].name}{last_used}"
+        text = f"{folder}: opens its project {paths[0].name}"
+        if len(paths) > 1:
+            text += f", the last used of {len(paths)}"
+        return text
 
     @staticmethod
     def _find_highlighted(choices: SafeOptions, *, has_new_run: bool) -> str | None:
@@ -180,7 +183,7 @@ class HomeScreen(Screen[None]):
 
     def _open_folder(self, folder: Path) -> None:
         """Search the folder in a project of its own."""
-        self._open(
+        self._open_found(
             str(folder),
             lambda: open_project_over(folder),
             "search",
@@ -248,7 +251,7 @@ class HomeScreen(Screen[None]):
     def open_sample(self) -> None:
         from bmembed_tui.home.sample import open_sample_project
 
-        self._open(
+        self._open_found(
             "the sample",
             open_sample_project,
             then=lambda screen: self.give_questions(screen.project),
@@ -266,28 +269,29 @@ class HomeScreen(Screen[None]):
             self.bmembed.show_error(error)
 
     def open(self, name: str, step: str | None = None) -> None:
-        self._open(name, lambda: _open_checked(name), step)
+        self._open_found(name, lambda: _open_checked(name), step)
 
-    def _open(
+    def _open_found(
         self,
-        what: str,
+        label: str,
         find: Callable[[], ProjectFolder],
         step: str | None = None,
         then: Callable[[Any], object] | None = None,
     ) -> None:
-        """Show the project that `find` returns; `find` runs in a thread.
+        """Show the project that `find` returns, unless another one is being opened.
 
-        `what`: its name for the user. `then`: as in `ProjectOpener.open_project`.
+        `find` runs in a thread. `label`: the project's name for the user. `step`, `then`: as in
+        `ProjectOpener.open_project`.
         """
-        if not self._opening:
-            self._opening = True
+        if not self._is_opening:
+            self._is_opening = True
             self._typed.clear()
-            self._show(what, find, step, then)
+            self._show_found(label, find, step, then)
 
     @work(group="open")
-    async def _show(
+    async def _show_found(
         self,
-        what: str,
+        label: str,
         find: Callable[[], ProjectFolder],
         step: str | None,
         then: Callable[[Any], object] | None,
@@ -295,14 +299,14 @@ class HomeScreen(Screen[None]):
         from engine.core.errors import EngineError
 
         note = self.query_one("#home-note", SafeStatic)
-        note.update(f"Opening {what} …")
+        note.update(f"Opening {label} …")
         try:
             self.bmembed.open_project(await asyncio.to_thread(find), step, then, self._typed)
         except EngineError as error:
             self.bmembed.show_error(error)
             self.load()
         finally:
-            self._opening = False
+            self._is_opening = False
             if note.is_attached:
                 note.update("")
 
@@ -316,9 +320,9 @@ class HomeScreen(Screen[None]):
         self.bmembed.action_search_all()
 
     def take_late_key(self, event: events.Key) -> bool:
-        """Keep what is typed while a project is being opened for its search.
+        """Choose by Enter, and keep what is typed while a project is being opened for its search.
 
-        That begins with the letter right after Enter.
+        Returns whether the key was taken.
         """
         choices = self.query_one("#home-choices", SafeOptions)
         if event.key == "enter" and choices.has_focus:
@@ -326,10 +330,10 @@ class HomeScreen(Screen[None]):
             if key:
                 self._choose(key)
                 return True
-        if self._opening and event.is_printable:
+        if self._is_opening and event.is_printable:
             self._typed.append(event)
             return True
-        if self._opening and event.key == "backspace":
+        if self._is_opening and event.key == "backspace":
             del self._typed[-1:]
             return True
         return False
@@ -351,6 +355,7 @@ def _index_by_key(projects: Iterable[KnownProject]) -> dict[str, KnownProject]:
 
 
 def _list_projects() -> list[KnownProject]:
+    """Return what `list_projects` returns; in a thread, its import does not delay the screen."""
     from bmembed_tui.home.projects import list_projects
 
     return list_projects()
@@ -381,7 +386,7 @@ def _format_offer(action: str, text: str) -> Content:
 def _format_project(project: KnownProject) -> Content:
     name = plain(project.path.name, "bold")
     if project.running:
-        activity = plain(f"  {project.doing}")
+        activity = plain(f"  {project.activity}")
         return Content.assemble(plain("▶ Go to the run in progress  "), name, activity)
     if project.problem:
         problem = plain(f"  {project.problem}", "$text-error")

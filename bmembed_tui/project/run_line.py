@@ -29,13 +29,13 @@ class RunLine(SafeStatic):
             Content.assemble(plain(f" {name} ", "bold"), plain("  opening …")), **options
         )
         self._name = name
-        self._drawn: str | None = None
+        self._drawn_activity: str | None = None
 
     def draw(self, status: ProjectStatus, run: RunState, requested: str = "") -> None:
         """Show the activity. `requested`: a control that has not taken effect yet."""
         activity = _format_activity(status, run, requested)
-        if activity != self._drawn:
-            self._drawn = activity
+        if activity != self._drawn_activity:
+            self._drawn_activity = activity
             self.update(Content.assemble(plain(f" {self._name} ", "bold"), plain(f"  {activity}")))
 
 
@@ -43,20 +43,25 @@ def _format_activity(status: ProjectStatus, run: RunState, requested: str) -> st
     if run.running or (status.running and not run.over):
         if not run.current:
             return requested or "starting …"
-        how = requested.removesuffix(" …") or ("paused" if run.paused else "running")
+        if requested:
+            state = requested.removesuffix(" …")
+        elif run.paused:
+            state = "paused"
+        else:
+            state = "running"
         progress = f"{format_current_step(run)}{format_progress(run)}"
-        return f"{how}: {progress}{_format_estimate(run)}"
+        return f"{state}: {progress}{_format_estimate(run)}"
     if requested:
         return requested
     if run.state in ENDINGS and not _is_superseded(run, status):
         return f"the last run {ENDINGS[run.state]}"
     if status.problem:
         return f"✗ {status.problem.what}"
-    counts = status.counts
-    if not counts:
+    if not status.counts:
         return ""
-    nouns = ("document", "chunk")
-    return " · ".join(format_count(counts.get(f"{noun}s", 0), noun) for noun in nouns)
+    documents = format_count(status.counts.get("documents", 0), "document")
+    chunks = format_count(status.counts.get("chunks", 0), "chunk")
+    return f"{documents} · {chunks}"
 
 
 def _is_superseded(run: RunState, status: ProjectStatus) -> bool:

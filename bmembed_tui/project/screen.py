@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from engine.core.messages.search import Hit
 
 STYLES = Path(__file__).parent.parent / "styles"
-
-
 Then: TypeAlias = "Callable[[ProjectScreen], object]"
+"""What to do with a project's screen once the project's status is known."""
 
 
 class ProjectScreen(StepHost):
@@ -85,9 +84,9 @@ class ProjectScreen(StepHost):
         self.client = client or EngineClient(project.path)
         self.client.on_end = self._notice_engine_end
         self._first_step = step
-        self._seen: set[str] = set()
-        self._stale = False
-        self._loading = False
+        self._seen: set[str] = set()  # the steps that the user has been to and left
+        self._is_status_stale = False
+        self._is_loading = False
         self._run_line = RunLine(project.name, id="run-line")
         self._sidebar = Sidebar(id="sidebar")
         self._opening = SafeStatic(f"Opening {project.name} …", id="opening")
@@ -144,6 +143,7 @@ class ProjectScreen(StepHost):
             self._show(pane)
 
     def _show(self, pane: StepPane) -> None:
+        """Draw a step whose widgets are mounted, and enter it."""
         pane.show_run(self.run_state)
         self.call_after_refresh(self._enter, pane)
 
@@ -151,7 +151,7 @@ class ProjectScreen(StepHost):
         return self.pane is not None and self.pane.step == step
 
     def _enter(self, pane: StepPane) -> None:
-        """Give the step the focus, and the keys that came before it could take any.
+        """Give the step the focus, and the keys that were pressed before it was shown.
 
         If letters were typed while the project was being opened, go to the search.
         """
@@ -172,7 +172,7 @@ class ProjectScreen(StepHost):
                 self.app.call_later(self.app.simulate_key, key.key)
 
     def action_go(self, step: str) -> None:
-        self._following = False
+        self._is_following = False
         if self.pane is not None and self.pane.step == step:
             self.pane.enter()
         self.go(step)
@@ -198,6 +198,7 @@ class ProjectScreen(StepHost):
         return False
 
     def _type(self, character: str) -> bool:
+        """Give the step a character; return whether it was taken."""
         return self.pane is not None and self.pane.take_character(character)
 
     def _press_in_pane(self, key: str, before: Widget | None) -> None:
@@ -301,19 +302,19 @@ class ProjectScreen(StepHost):
 
         If the status is being read already, read it once more afterwards.
         """
-        self._stale = True
-        if not self._loading:
+        self._is_status_stale = True
+        if not self._is_loading:
             self._load()
 
     @work(group="status")
     async def _load(self) -> None:
-        self._loading = True
+        self._is_loading = True
         try:
-            while self._stale and self.is_attached:
-                self._stale = False
+            while self._is_status_stale and self.is_attached:
+                self._is_status_stale = False
                 await self.refresh_status()
         finally:
-            self._loading = False
+            self._is_loading = False
 
     async def refresh_status(self) -> None:
         """Read the project's status and show it in every step.
@@ -323,7 +324,7 @@ class ProjectScreen(StepHost):
         try:
             status = await self.client.ask(ReadStatus())
         except EngineError as error:
-            self._known = True
+            self._is_status_known = True
             self.is_settling = False
             if self.is_alive:
                 self._show_problem(error)
@@ -332,13 +333,14 @@ class ProjectScreen(StepHost):
             return
         if not self.is_alive:
             return
-        if status.problem and not status.stages:  # as far as is known, the stages are unchanged
+        if status.problem and not status.stages:
+            # The stages could not be read: show what was known of them.
             status = replace(status, stages=self.status.stages)
         self.status = status
-        self.is_settling = self.is_settling and self._stale
+        self.is_settling = self.is_settling and self._is_status_stale
         self._show_problem(status.problem)
         self._follow_newest()
-        self._known = True
+        self._is_status_known = True
         self._enter_first()
         self.draw_status()
         for pane in self._panes():
@@ -346,6 +348,7 @@ class ProjectScreen(StepHost):
                 pane.show_status(self.status)
 
     def _show_problem(self, error: EngineError | None) -> None:
+        """Show the status's error, unless it is the one that was shown before."""
         before = self.problem
         self.problem = str(error or "")
         if error and self.problem != before:
@@ -367,7 +370,8 @@ class ProjectScreen(StepHost):
         """
         if self._steps.current is not None:
             return
-        self._following |= self.status.running and self._first_step is None
+        if self.status.running and self._first_step is None:
+            self._is_following = True
         self.go(self._first_step or self._find_likely_step())
         if self._then is not None:
             self._then(self)
@@ -381,6 +385,7 @@ class ProjectScreen(StepHost):
         self.app.push_screen(PreviewScreen(self.client.ask, hit, collect_terms(query, (hit,))))
 
     def _find_likely_step(self) -> str:
+        """Return the step of the run in progress, else where there is something to do."""
         status = self.status
         if status.running and self.run_state.current:
             return find_step(self.run_state.current)

@@ -32,6 +32,7 @@ class Sidebar(SafeOptions):
     """
 
     _current = STEPS[0].key
+    # What `draw` was last given, to draw it again at another width.
     _drawn = ProjectStatus(), RunState(), STEPS[0].key, frozenset[str]()
 
     def on_mount(self) -> None:
@@ -43,7 +44,7 @@ class Sidebar(SafeOptions):
     def draw(
         self, status: ProjectStatus, run: RunState, current: str, seen: frozenset[str] = frozenset()
     ) -> None:
-        """Show the states. `seen`: the steps that the user has been to and left."""
+        """Show the states. `current`: the visible step. `seen`: those that the user has left."""
         self._drawn = status, run, current, seen
         with_words = self.app.size.width >= WIDE
         lines = []

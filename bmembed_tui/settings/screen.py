@@ -28,8 +28,8 @@ from engine.project.folder import ProjectFolder
 from engine.settings.described import describe_sections
 from engine.settings.values import Setting, from_text, list_settings, to_text
 
-NAME_WIDTH = 32
-DEFAULT = "-default"  # not a value of any setting
+NAME_WIDTH = 32  # columns of the list for names
+DEFAULT = "-default"  # the key of the answer that removes a setting; no setting has this value
 ALL = "All settings"
 COMMON = "Common settings"
 
@@ -50,10 +50,11 @@ class SettingsScreen(Screen[EngineError]):
         self.settings = list_settings()
         self.sections = {section.name: section.help for section in describe_sections()}
         self.values: dict[str, Any] = {}
-        self._written: set[str] = set()
-        self._all = False
-        self._preset: Mapping[str, Any] = {}
-        self._shown_value: str | None = ""  # None: the engine refused the field's value
+        self._written: set[str] = set()  # the names of the settings that project.toml has
+        self._shows_all = False
+        self._preset: Mapping[str, Any] = {}  # by name, what holds where a value is null
+        # What the field contained when it was last read; None: the engine refused that.
+        self._last_value: str | None = ""
         self._edited: Setting | None = None
 
     def compose(self) -> ComposeResult:
@@ -92,69 +93,71 @@ class SettingsScreen(Screen[EngineError]):
         for section, keys in answer.settings.items():
             self.values |= {f"{section}.{key}": value for key, value in keys.items()}
         self._written = set(answer.set)
-        self._preset = {
-            f"training.{key.removeprefix('training.')}": value
-            for key, value in answer.preset.items()
-        }
+        self._preset = {f"training.{key}": value for key, value in answer.preset.items()}
         self._draw()
 
     # The list
 
     @on(Input.Changed, "#find")
     def _draw(self) -> None:
-        shown = []
+        lines: list[tuple[str, Content]] = []
         if self.values:
             shown = [setting for setting in self.settings.values() if self._is_shown(setting)]
-        lines: list[tuple[str, Content]] = []
-        for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
-            lines.append(("", plain(f"{section}: {self.sections[section]}", "$text-muted")))
-            lines += [(setting.name, self._format_line(setting)) for setting in group]
-        if self.values and not lines:
-            lines = [("", plain(self._format_no_match(), "$text-muted"))]
+            for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
+                lines.append(("", plain(f"{section}: {self.sections[section]}", "$text-muted")))
+                lines += [(setting.name, self._format_line(setting)) for setting in group]
+            if not shown:
+                lines.append(("", plain(self._format_no_match(), "$text-muted")))
         self.query_one("#setting-list", SafeOptions).show(lines)
         self._describe()
 
     def _format_no_match(self) -> str:
         words = self.query_one("#find", Input).value.strip()
+        text = f"No setting has '{words}'."
         near = nearest(words, self.settings)
-        suggestion = f" Did you mean {near}?" if near else ""
-        return f"No setting has '{words}'.{suggestion}"
+        if near:
+            text += f" Did you mean {near}?"
+        return text
 
     def _is_shown(self, setting: Setting) -> bool:
         words = self.query_one("#find", Input).value.lower().split()
         if words:
             text = f"{setting.name} {setting.key.help}".lower()
             return all(word in text for word in words)
-        return self._all or setting.key.common or setting.name in self._written
+        return self._shows_all or setting.key.common or setting.name in self._written
 
     def action_all(self) -> None:
         """Switch between all settings and the common ones."""
-        self._all = not self._all
-        self.query_one("#all", SafeButton).label = COMMON if self._all else ALL
+        self._shows_all = not self._shows_all
+        self.query_one("#all", SafeButton).label = COMMON if self._shows_all else ALL
         self._draw()
 
     def _format_line(self, setting: Setting) -> Content:
         value = self.values.get(setting.name)
-        kind = setting.key.kind
-        if value is not None:
-            value_text = plain(_format_value(value, kind))
-        elif setting.name in self._preset:
-            preset = _format_value(self._preset[setting.name], kind)
-            value_text = plain(f"{preset}  (preset)", "$text-muted")
-        else:
-            default = _format_value(setting.key.default, kind)
-            value_text = plain(f"{default}  (default)", "$text-muted")
+        origin = ""
+        style = ""
+        if value is None:
+            style = "$text-muted"
+            if setting.name in self._preset:
+                value = self._preset[setting.name]
+                origin = "  (preset)"
+            else:
+                value = setting.key.default
+                origin = "  (default)"
+        value_text = plain(f"{_format_value(value, setting.key.kind)}{origin}", style)
         sign = "•" if setting.name in self._written else " "
         return Content.assemble(plain(f"{sign} {setting.name:<{NAME_WIDTH}} "), value_text)
 
     @property
     def chosen(self) -> Setting | None:
+        """The setting at the list's cursor; None at a heading."""
         options = self.query_one("#setting-list", SafeOptions)
         if options.highlighted is None or options.highlighted >= options.option_count:
             return None
         return self.settings.get(str(options.get_option_at_index(options.highlighted).id))
 
     def _describe(self) -> None:
+        """Show the help, range and default of the chosen setting."""
         setting = self.chosen
         if setting is None:
             message = "no setting matches" if self.values else "reading the settings …"
@@ -166,7 +169,9 @@ class SettingsScreen(Screen[EngineError]):
             default = "from the preset"
         else:
             default = "left out"
-        facts = "; ".join(filter(None, [setting.range_text, f"default: {default}"]))
+        facts = f"default: {default}"
+        if setting.range_text:
+            facts = f"{setting.range_text}; {facts}"
         help_text = plain(f"{setting.key.help}\n", lines=True)
         self.query_one("#setting-help", SafeStatic).update(
             Content.assemble(help_text, plain(facts, "$text-muted"))
@@ -208,7 +213,7 @@ class SettingsScreen(Screen[EngineError]):
         field = self.query_one("#setting-value", Input)
         text = visible(to_text(self.values.get(setting.name), setting.key.kind))
         field.value = text
-        self._shown_value = text
+        self._last_value = text
         self._edited = setting
         field.display = True
         field.focus()
@@ -228,8 +233,8 @@ class SettingsScreen(Screen[EngineError]):
     def _take_value(self) -> None:
         field = self.query_one("#setting-value", Input)
         setting = self._edited
-        if setting is not None and field.value != self._shown_value:
-            self._shown_value = field.value
+        if setting is not None and field.value != self._last_value:
+            self._last_value = field.value
             self._propose(setting, from_text(field.value, setting))
         elif field.has_focus:
             self._close_value()
@@ -247,7 +252,7 @@ class SettingsScreen(Screen[EngineError]):
 
     @on(ChangeLine.Dropped)
     def _note_refusal(self) -> None:
-        self._shown_value = None
+        self._last_value = None
 
     @on(ChangeLine.Written)
     def _show_written(self) -> None:

@@ -60,7 +60,7 @@ class StepPane(Vertical):
     lead: ClassVar[str]
     """One sentence under the title: what this step is for."""
     buttons: ClassVar[dict[str, str]] = {}
-    """The labels of the buttons by their actions; Enter does `primary` for a newcomer."""
+    """The labels of the buttons by their actions; `primary` has the focus at first."""
     is_ready = False
     """Whether the widgets are mounted."""
 
@@ -71,9 +71,8 @@ class StepPane(Vertical):
             yield from self.compose_body()
         with Horizontal(classes="step-buttons"):
             for name, label in self.buttons.items():
-                yield SafeButton(
-                    label, id=name, variant="primary" if name == "primary" else "default"
-                )
+                variant = "primary" if name == "primary" else "default"
+                yield SafeButton(label, id=name, variant=variant)
 
     def compose_body(self) -> ComposeResult:
         yield from ()
@@ -94,12 +93,12 @@ class StepPane(Vertical):
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
         """Call as Textual does, unless the project is being left by then."""
 
-        def call() -> Any:
+        def call_if_attached() -> Any:
             if self.is_attached:
                 return callback(*args, **kwargs)
             return None
 
-        return super().call_after_refresh(call)
+        return super().call_after_refresh(call_if_attached)
 
     async def ask(self, request: Request[A], /) -> A:
         """Send a request about this project and return the answer. Raises EngineError."""

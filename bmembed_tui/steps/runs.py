@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +27,8 @@ from engine.core.errors import EngineError, ProjectBusyError, StageError
 from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder
 
-LOOK_SECONDS = 1.0  # between two checks of the newest run
+CHECK_SECONDS = 1.0  # between two checks of the newest run
+# What is shown from a request of the user until it takes effect.
 REQUESTED = {
     "pause": "pausing …",
     "resume": "going on …",
@@ -34,7 +36,7 @@ REQUESTED = {
     "cancel": "stopping …",
     "wait": "waiting for the other program …",
 }
-RECORD_SECONDS = 2.0  # how long a failed run may take to write its record after its last event
+RECORD_SECONDS = 2.0  # for a failed run to write its record after its last event
 
 
 class RunScreen(Screen[None]):
@@ -51,18 +53,18 @@ class RunScreen(Screen[None]):
         self.history = History()
         self.requested = ""  # a control that has not taken effect yet
         self.problem = ""  # the status's error that was shown already
-        self._following = False
+        self._is_following = False  # whether the step of each stage is shown as the run goes on
         self.is_starting = False
-        self._live = False
-        self._looking = False
-        self._known = False  # whether the status was read
+        self._is_live = False  # whether the followed run was in progress while the app was open
+        self._is_checking = False
+        self._is_status_known = False
         self.is_settling = False  # whether the status does not yet show the end of a run
-        self._signature: tuple[object, ...] = ()
+        self._drawn_state: tuple[object, ...] = ()  # of the run, without the progress in a stage
         self.settings_time = 0.0  # when project.toml was last written
         self._watch: RunWatch | None = None
 
     def on_mount(self) -> None:
-        self.set_interval(LOOK_SECONDS, self._check_regularly)
+        self.set_interval(CHECK_SECONDS, self._check_regularly)
 
     def unfollow(self) -> None:
         if self._watch is not None:
@@ -130,8 +132,8 @@ class RunScreen(Screen[None]):
         self.unfollow()
         watch = RunWatch(folder, lambda state: self.call_later(self._show_change, state))
         self._watch = watch
-        self._signature = ()
-        self._live = live
+        self._drawn_state = ()
+        self._is_live = live
         self.requested = ""
         self.run_state = watch.state
         watch.start()
@@ -148,9 +150,9 @@ class RunScreen(Screen[None]):
         if not self.is_alive or state is not self.run_state:
             return
         done_stages = sum(stage.state == "done" for stage in state.stages.values())
-        signature = (state.current, state.state, state.paused, done_stages)
-        if signature != self._signature:
-            self._signature = signature
+        new_state = (state.current, state.state, state.paused, done_stages)
+        if new_state != self._drawn_state:
+            self._drawn_state = new_state
             self._handle_new_state(state)
         self.draw_run()
 
@@ -169,13 +171,13 @@ class RunScreen(Screen[None]):
     def _handle_new_state(self, state: RunState) -> None:
         self.requested = ""
         # The status shows already what ended before the app was opened.
-        if state.running or not self._live:
+        if state.running or not self._is_live:
             self.draw_status()
-        if not self._live:
+        if not self._is_live:
             return
         self.is_settling = state.over
         self.load()
-        if self._following and state.current:
+        if self._is_following and state.current:
             # After an evaluation the user reads the result while the vectors are computed.
             is_measured = state.stage("evaluate").state in ("done", "skipped")
             if state.current != "embed" or not is_measured:
@@ -185,23 +187,26 @@ class RunScreen(Screen[None]):
 
     def _end_following(self, state: RunState) -> None:
         """Show the result of a run that has ended, or the error that ended it."""
-        was_following = self._following
-        self._following = False
-        self._live = False
+        was_following = self._is_following
+        self._is_following = False
+        self._is_live = False
         if state.state == "done" and was_following and "evaluate" in state.stages:
             self.go("result")
         if state.state == "failed" and self._watch is not None:
             self._offer_after_failure(self._watch.folder, state, was_following)
 
     @work(group="failure")
-    async def _offer_after_failure(self, folder: Path, state: RunState, following: bool) -> None:
-        """Show the error that ended a run, once, with what can be done."""
+    async def _offer_after_failure(self, folder: Path, state: RunState, follow: bool) -> None:
+        """Show the error that ended a run, once, with what can be done.
+
+        `follow`: whether another run is followed as this one was.
+        """
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        end = asyncio.get_running_loop().time() + RECORD_SECONDS
+        deadline = time.monotonic() + RECORD_SECONDS
         error = state.error
         # A run that failed between two stages has no event of the error, only a record.
-        while error is None and asyncio.get_running_loop().time() < end:
+        while error is None and time.monotonic() < deadline:
             error = await asyncio.to_thread(read_run_error, self.project, folder)
             await asyncio.sleep(0.1)
         if not self.is_alive:
@@ -214,14 +219,14 @@ class RunScreen(Screen[None]):
         choices = [("retry", "Run again"), ("settings", "Settings")]
         answer = await self.app.push_screen_wait(ErrorDialog(state.error, choices, unprompted=True))
         if answer == "retry":
-            self.start_run(tuple(state.stages) or STAGES, follow=following)
+            self.start_run(tuple(state.stages) or STAGES, follow=follow)
         elif answer == "settings":
             self.action_settings()
 
     def _check_regularly(self) -> None:
         """Notice runs started elsewhere, runs whose process died, and edited settings."""
-        if not self._looking:
-            self._looking = True
+        if not self._is_checking:
+            self._is_checking = True
             self._check_once()
 
     @work(group="look")
@@ -229,16 +234,17 @@ class RunScreen(Screen[None]):
         try:
             await self._check_project()
         finally:
-            self._looking = False
+            self._is_checking = False
 
     async def _check_project(self) -> None:
         newest = await asyncio.to_thread(find_newest_run, self.project.path)
         settings_time = await asyncio.to_thread(read_settings_time, self.project.path)
         # Before the first status it is not known what is new.
-        if not self.is_alive or self.is_starting or not self._known:
+        if not self.is_alive or self.is_starting or not self._is_status_known:
             return
         before = self.settings_time
-        self.settings_time = settings_time or before
+        if settings_time:  # else the file cannot be read, perhaps because it is being replaced
+            self.settings_time = settings_time
         if before and before != self.settings_time:
             self.load()
         if newest is not None and self._is_newer(newest):
@@ -258,8 +264,8 @@ class RunScreen(Screen[None]):
         await watch.catch_up()  # read what the run wrote before it released the project
         if self.is_alive and state is self.run_state and state.running:
             state.mark_lost()
-            self._following = False
-            if self._live:
+            self._is_following = False
+            if self._is_live:
                 self.notify(f"The run {STOPPED}.", markup=False, severity="warning")
             self._show_change(state)
 
@@ -284,7 +290,8 @@ class RunScreen(Screen[None]):
     ) -> None:
         """Start a run of `stages` in a process of its own, and follow it.
 
-        `follow`: show the step of each stage. Does nothing while a run is being started.
+        `follow`: show the step of each stage. `force`: also run stages that are up to date. Does
+        nothing while a run is being started.
         """
         if not self.is_starting:
             self.is_starting = True
@@ -295,26 +302,21 @@ class RunScreen(Screen[None]):
     async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
-        arguments = [
-            "run",
-            str(self.project.path),
-            "--only",
-            ",".join(stages),
-            "--detach",
-            "--json",
-        ]
+        arguments = ["run", str(self.project.path), "--only", ",".join(stages)]
         if force:
             arguments.append("--force")
         try:
-            while busy := await self._try_to_start(follow, arguments):
+            busy = await self._try_to_start(follow, arguments)
+            while busy is not None:
                 dialog = ErrorDialog(busy, [("wait", "Wait, then run")])
                 if await self.app.push_screen_wait(dialog) != "wait":
                     break
                 self.requested = "wait"
                 self.draw_run()
                 while await asyncio.to_thread(is_held, self.project):
-                    await asyncio.sleep(LOOK_SECONDS)
+                    await asyncio.sleep(CHECK_SECONDS)
                 self.requested = ""
+                busy = await self._try_to_start(follow, arguments)
         except EngineError as error:
             self.show_error(error)
         finally:
@@ -327,27 +329,28 @@ class RunScreen(Screen[None]):
     ) -> ProjectBusyError | None:
         """Start a run and follow it; return an error where another program holds the project."""
         try:
-            run = parse_answer(RunRecord, await run_detached_command(*arguments))
+            output = await run_detached_command(*arguments, "--detach", "--json")
         except ProjectBusyError as error:
             return error
+        run = parse_answer(RunRecord, output)
         if self.is_alive:
-            self._following = follow
+            self._is_following = follow
             self.follow_run(run.folder)
             await self.refresh_status()
         return None
 
     @work(group="control")
-    async def control(self, what: str) -> None:
+    async def control(self, command: str) -> None:
         """Send `pause`, `resume`, `finish` or `cancel` to the run.
 
         The request is shown until it takes effect.
         """
         state = self.run_state
-        self.requested = what
+        self.requested = command
         if self.is_alive:
             self.draw_run()
         try:
-            await run_detached_command(what, str(self.project.path))
+            await run_detached_command(command, str(self.project.path))
         except EngineError as error:
             self.show_error(error)
             if state is self.run_state:

@@ -59,7 +59,7 @@ class ChangeLine(Vertical):
         super().__init__(**options)
         self.ask = ask
         self._changes: dict[str, Any] = {}
-        self._what = ""
+        self._explanation = ""
         self._always_ask = False
         self._then: Callable[[], object] | None = None
         self._focused_before: Widget | None = None
@@ -80,30 +80,30 @@ class ChangeLine(Vertical):
         return bool(self._changes)
 
     def announce(self, text: str) -> None:
-        """Show what is found out before a change is proposed."""
+        """Show what is being done before a change can be proposed."""
         self.clear()
-        self._say(plain(text, "$text-muted"))
+        self._show(plain(text, "$text-muted"))
 
     def propose(
         self,
         changes: Mapping[str, Any],
-        what: str = "",
+        explanation: str = "",
         then: Callable[[], object] | None = None,
         *,
         always_ask: bool = False,
     ) -> None:
         """Write the changes; if they make something stale, ask first.
 
-        They replace an earlier proposal that still waits. `what`: a sentence on what they do, where
-        nothing else on the screen says it. `then`: passed on in `Written`. `always_ask`: ask even
-        if nothing becomes stale, since the changes cost something else.
+        They replace an earlier proposal that still waits. `explanation`: a sentence on what they
+        do, where nothing else on the screen says it. `then`: passed on in `Written`. `always_ask`:
+        ask even if nothing becomes stale, since the changes cost something else.
         """
         self._always_ask = always_ask
         self._changes = dict(changes)
-        self._what = what
+        self._explanation = explanation
         self._then = then
         self._keys_at_proposal = self._count_keys()
-        self._say(plain("checking what this changes …", "$text-muted"))
+        self._show(plain("checking what this changes …", "$text-muted"))
         self._check_effect()
 
     def clear(self) -> None:
@@ -113,6 +113,7 @@ class ChangeLine(Vertical):
         self.remove_class("-shown", "-asking")
 
     def _restore_focus(self) -> None:
+        """Move the focus from a button of this line back to where it was before."""
         focused = self.screen.focused
         before = self._focused_before
         self._focused_before = None
@@ -120,7 +121,8 @@ class ChangeLine(Vertical):
         if has_focus and before is not None and before.is_attached:
             before.focus()
 
-    def _say(self, text: Content, *, asking: bool = False) -> None:
+    def _show(self, text: Content, *, asking: bool = False) -> None:
+        """Show a text; with `asking`, also the buttons."""
         self.query_one(".change-effect", SafeStatic).update(text)
         self.add_class("-shown")
         self.set_class(asking, "-asking")
@@ -138,8 +140,8 @@ class ChangeLine(Vertical):
         if effect.problem:
             self._refuse(effect.problem)
         elif effect.makes_stale or self._always_ask:
-            what = plain(self._what, lines=True)
-            self._say(Content.assemble(what, format_effect(effect.stages)), asking=True)
+            explanation = plain(self._explanation, lines=True)
+            self._show(Content.assemble(explanation, format_effect(effect.stages)), asking=True)
             # If the user has typed since, the next key is meant for something else.
             if self._keys_at_proposal == self._count_keys():
                 self._focused_before = self.screen.focused
@@ -167,7 +169,7 @@ class ChangeLine(Vertical):
         if self.is_attached:
             self._changes = {}
             self._restore_focus()
-            self._say(format_error(error))
+            self._show(format_error(error))
             self.post_message(self.Dropped())
 
     @on(Button.Pressed, "#change-apply")
@@ -202,10 +204,8 @@ def format_effect(stages: Sequence[StageChange]) -> Content:
 
 def format_error(error: EngineError) -> Content:
     """Return an engine's error for display in place: what, why, what to do."""
-    parts = [error.why]
-    if error.to_do:
-        parts.append(f"→ {format_advice(error)}")
-    rest = " ".join(filter(None, parts))
+    advice = f"→ {format_advice(error)}" if error.to_do else ""
+    rest = " ".join(filter(None, (error.why, advice)))
     return Content.assemble(
         plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True)
     )
@@ -214,7 +214,7 @@ def format_error(error: EngineError) -> Content:
 async def await_or_show_error(
     widget: Widget, request: Awaitable[A], show: Callable[[Content], object]
 ) -> A | None:
-    """Return the answer to a request; show an error and return None.
+    """Return the answer to a request; where it fails, show the error and return None.
 
     Also returns None, and shows nothing, if the widget has been removed meanwhile.
     """
@@ -224,4 +224,6 @@ async def await_or_show_error(
         if widget.is_attached:
             show(format_error(error))
         return None
-    return answer if widget.is_attached else None
+    if not widget.is_attached:
+        return None
+    return answer

@@ -27,19 +27,22 @@ class Choice(NamedTuple):
     """A value and its label."""
 
     value: str
-    name: str
+    label: str
 
 
 class _Place(NamedTuple):
+    """Where the choice of a number stands in the widget."""
+
     number: int
     line: int
     column: int
+    width: int
 
 
 class ChoiceRow(Widget, can_focus=True):
     """A label and its choices, on as many lines as they need.
 
-    `value` is the chosen one; moving the cursor chooses nothing.
+    `choices`: (value, label) pairs. `value` is the chosen one; moving the cursor chooses nothing.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -84,7 +87,7 @@ class ChoiceRow(Widget, can_focus=True):
             new_choices = self._choices
         else:
             new_choices = [Choice(*choice) for choice in choices]
-        if value and value not in (choice.value for choice in new_choices):
+        if value and all(choice.value != value for choice in new_choices):
             new_choices = [*new_choices, Choice(value, value)]
         if (value, new_choices) == (self.value, self._choices):
             return
@@ -106,24 +109,26 @@ class ChoiceRow(Widget, can_focus=True):
     def _find_places(self, width: int) -> Iterator[_Place]:
         """Return where each choice stands in `width` columns.
 
-        A choice takes a sign and a space before its name, and a space after it.
+        A choice takes a sign and a space before its label, and a space after it.
         """
         line = 0
-        column = len(self._label)
+        first_column = len(self._label)
+        column = first_column
         for number, choice in enumerate(self._choices):
-            choice_width = 2 + cell_len(visible(choice.name))
-            if column > len(self._label) and column + choice_width > width:
+            choice_width = 2 + cell_len(visible(choice.label))
+            if column > first_column and column + choice_width > width:
                 line += 1
-                column = len(self._label)
-            yield _Place(number, line, column)
+                column = first_column
+            yield _Place(number, line, column, choice_width)
             column += choice_width + 1
 
     def render(self) -> Content:
         lines = [plain(self._label, "bold")]
-        for number, line, _ in self._find_places(self.content_size.width):
-            if line == len(lines):
+        for place in self._find_places(self.content_size.width):
+            if place.line == len(lines):
                 lines.append(plain(" " * len(self._label)))
-            lines[line] = Content.assemble(lines[line], self._render_choice(number), " ")
+            choice = self._render_choice(place.number)
+            lines[place.line] = Content.assemble(lines[place.line], choice, " ")
         return Content("\n").join(lines)
 
     def _render_choice(self, number: int) -> Content:
@@ -136,7 +141,7 @@ class ChoiceRow(Widget, can_focus=True):
             style = "$text-muted" if self.disabled else ""
         if self.has_focus and number == self._cursor:
             style += " reverse"
-        return plain(f"{sign} {choice.name}", style.strip())
+        return plain(f"{sign} {choice.label}", style.strip())
 
     # Choosing
 
@@ -155,12 +160,11 @@ class ChoiceRow(Widget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         event.stop()
-        for number, line, column in self._find_places(self.content_size.width):
-            choice = self._choices[number]
-            end = column + 2 + cell_len(visible(choice.name))
-            is_hit = line == event.y and column <= event.x < end
-            if is_hit and choice.value != self.value:
-                self._cursor = number
+        for place in self._find_places(self.content_size.width):
+            end = place.column + place.width
+            is_hit = place.line == event.y and place.column <= event.x < end
+            if is_hit and self._choices[place.number].value != self.value:
+                self._cursor = place.number
                 self.action_choose()
                 return
 

@@ -17,7 +17,7 @@ def find_dropped_path(text: str) -> Path | None:
     The path may be bare, quoted for a shell or a file:// address. Never raises. It may take as
     long as the disk takes to answer.
     """
-    for name in _list_readings(text.strip()):
+    for name in _list_possible_paths(text.strip()):
         path = Path(name)
         try:
             if path.is_absolute() and path.exists():
@@ -27,7 +27,8 @@ def find_dropped_path(text: str) -> Path | None:
     return None
 
 
-def _list_readings(text: str) -> Iterator[str]:
+def _list_possible_paths(text: str) -> Iterator[str]:
+    """Return what the text may stand for: itself, without quotes, or what its address names."""
     if not text or len(text) > MAX_PATH_LENGTH or "\n" in text:
         return
     yield text

@@ -19,7 +19,8 @@ from textual.widgets import Input
 from engine.core.text import visible
 from engine.project.folder import full_path
 
-_EDITS = {
+# The editing actions of Textual's Input by their keys, such as `delete_left` by `backspace`.
+_EDITING_ACTIONS = {
     binding.key: binding.action
     for binding in Binding.make_bindings(Input.BINDINGS)
     if binding.action != "submit"
@@ -41,6 +42,7 @@ class Field(Input):
     ]
 
     def __init__(self, value: str = "", **options: Any) -> None:
+        """Take the options of `Input`, of which two have another default here."""
         super().__init__(visible(value), **{"compact": True, "select_on_focus": False, **options})
 
     def validate_value(self, value: str) -> str:
@@ -56,7 +58,7 @@ class Field(Input):
         A binding would travel up through all ancestors, and arrive after letters that were typed
         meanwhile.
         """
-        action = _EDITS.get(event.key)
+        action = _EDITING_ACTIONS.get(event.key)
         if action and await self.app.run_action(action, self):
             event.stop()
             event.prevent_default()
@@ -147,25 +149,28 @@ class PathField(Field):
     def __init__(self, value: str = "", *, files: bool = False, **options: Any) -> None:
         super().__init__(value, suggester=_PathSuggester(files), **options)
         self._files = files
-        self._picked: tuple[str, Path] | None = None
+        # The text that `pick` showed, and the path that it stands for.
+        self._picked_text = ""
+        self._picked_path: Path | None = None
 
     @property
     def path(self) -> Path | None:
         """The absolute path, or None where the field is empty or names an unknown user's home."""
-        if self._picked is not None and self._picked[0] == self.value:
-            return self._picked[1]
+        if self._picked_path is not None and self._picked_text == self.value:
+            return self._picked_path
         text = self.value.strip()
-        try:
-            if text:
-                return full_path(Path(text).expanduser())
+        if not text:
             return None
+        try:
+            return full_path(Path(text).expanduser())
         except RuntimeError:  # `~` of a user who is not known
             return None
 
     def pick(self, path: Path) -> None:
         """Show a path that was chosen elsewhere, whatever characters its name contains."""
         text = visible(str(path))
-        self._picked = (text, path)
+        self._picked_text = text
+        self._picked_path = path
         self.value = text
         self.cursor_position = len(text)
 
@@ -206,6 +211,8 @@ class PathField(Field):
 
 
 class _PathSuggester(Suggester):
+    """Suggests the first path that begins with what was typed."""
+
     def __init__(self, files: bool) -> None:
         super().__init__(use_cache=False, case_sensitive=True)
         self._files = files
@@ -228,21 +235,20 @@ def complete_path(text: str, files: bool = False) -> str:
 
 
 def find_paths(text: str, files: bool = False) -> list[str]:
-    """Return the folders (and files) whose path begins with `text`, sorted.
+    """Return the folders, and with `files` the files, whose path begins with `text`, sorted.
 
     Folders end with the separator that was typed last, and `~` stays as it was typed. Names with
     control characters are left out: they can be picked in the tree. Never raises.
     """
-    end = max(text.rfind(separator) for separator in SEPARATORS) + 1
-    if not end:
+    last_separator = max(text.rfind(separator) for separator in SEPARATORS)
+    if last_separator < 0:
         return []
-    head = text[:end]
-    prefix = text[end:]
+    folder = text[: last_separator + 1]
+    prefix = text[last_separator + 1 :]
     try:
-        folder = Path(head).expanduser()
-        with os.scandir(folder) as entries:
+        with os.scandir(Path(folder).expanduser()) as entries:
             names = [
-                _format_entry(entry, head[-1])
+                _format_entry(entry, text[last_separator])
                 for entry in islice(entries, MAX_ENTRIES)
                 if entry.name.startswith(prefix)
             ]
@@ -253,7 +259,7 @@ def find_paths(text: str, files: bool = False) -> list[str]:
         is_wanted = files or name.endswith(SEPARATORS)
         is_hidden = name.startswith(".") and not prefix
         if is_wanted and not is_hidden and visible(name) == name:
-            paths.append(f"{head}{name}")
+            paths.append(f"{folder}{name}")
     return sorted(paths)
 
 
@@ -265,7 +271,9 @@ def _exists(path: Path | None) -> bool:
 
 
 def _format_entry(entry: os.DirEntry[str], separator: str) -> str:
+    """Return the name of an entry; that of a folder ends with the separator."""
     try:
-        return f"{entry.name}{separator}" if entry.is_dir() else entry.name
+        is_folder = entry.is_dir()
     except OSError:
-        return entry.name
+        is_folder = False
+    return f"{entry.name}{separator}" if is_folder else entry.name

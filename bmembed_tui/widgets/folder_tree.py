@@ -26,7 +26,10 @@ MAX_SHOWN = 1000  # entries of a folder
 
 @dataclass
 class Place:
-    """What a line of the tree stands for. `kind`: folder, file or note."""
+    """What a line of the tree stands for.
+
+    `kind`: folder, file or note. `listed`: whether the folder's entries were looked for.
+    """
 
     path: Path
     kind: str
@@ -87,6 +90,7 @@ class FolderTree(SafeTree[Place]):
         self.cursor_line = 0
 
     def root_number(self) -> int | None:
+        """Return the number of the root that contains the cursor, counted from 0."""
         node = self.cursor_node
         while node is not None and node.parent is not self.root:
             node = node.parent
@@ -97,7 +101,10 @@ class FolderTree(SafeTree[Place]):
     def get_label_width(self, node: TreeNode[Place]) -> int:
         """Return the width without drawing, since every change asks for it for every line."""
         label = node.label
-        return (label.cell_len if isinstance(label, Text) else len(label)) + 2 * node.allow_expand
+        width = label.cell_len if isinstance(label, Text) else len(label)
+        if node.allow_expand:
+            width += 2  # the arrow
+        return width
 
     @on(SafeTree.NodeExpanded)
     def _list_expanded(self, event: SafeTree.NodeExpanded[Place]) -> None:
@@ -156,6 +163,7 @@ class FolderTree(SafeTree[Place]):
                 node.add_leaf(rich_text(rest), Place(place.path, "note"))
 
     def _show_note(self, node: TreeNode[Place], text: str) -> None:
+        """Show a note in place of a folder's entries."""
         if self.is_attached and node.children:
             node.children[-1].set_label(rich_text(text))
 
@@ -168,6 +176,7 @@ def list_entries(folder: Path) -> tuple[list[Entry], int]:
     total = 0
 
     def read_entries(directory: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
+        """Return the entries that are not hidden, and count them in `total`."""
         nonlocal total
         for item in directory:
             if not item.name.startswith("."):

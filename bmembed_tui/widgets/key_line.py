@@ -61,17 +61,15 @@ class KeyLine(SafeStatic):
 
 def _list_bindings(active_bindings: Mapping[str, ActiveBinding]) -> list[Binding]:
     """Return the bindings to show, the most wanted first; of an action, its first key."""
-    bindings = [
-        active.binding
-        for active in active_bindings.values()
-        if active.binding.show and active.enabled
-    ]
-    first_keys = {binding.action: binding for binding in reversed(bindings)}
-    bindings.sort(key=_rank_binding)
-    return [binding for binding in bindings if first_keys[binding.action] is binding]
+    by_action: dict[str, Binding] = {}
+    for active in active_bindings.values():
+        if active.binding.show and active.enabled:
+            by_action.setdefault(active.binding.action, active.binding)
+    return sorted(by_action.values(), key=_rank_binding)
 
 
 def _find_least_wanted(bindings: Sequence[Binding]) -> Binding:
+    """Return the last binding that is not essential, else the last of all."""
     for binding in reversed(bindings):
         if _get_action_name(binding) not in ESSENTIAL_ACTIONS:
             return binding
@@ -79,10 +77,12 @@ def _find_least_wanted(bindings: Sequence[Binding]) -> Binding:
 
 
 def _get_action_name(binding: Binding) -> str:
+    """Return the action without its owner: `quit` of `app.quit`."""
     return binding.action.rpartition(".")[2]
 
 
 def _rank_binding(binding: Binding) -> int:
+    """Return 0 for keys that are special to the screen, then common actions in their order."""
     name = _get_action_name(binding)
     if name in COMMON_ACTIONS:
         return COMMON_ACTIONS.index(name) + 1

@@ -21,7 +21,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 class ModelList(Vertical):
     """Models that a command finds.
 
-    `format_model`: returns the line of a model. `format_note`: returns the line above the list,
+    `format_model`: returns the line of a model. `format_note`: returns the text above the list,
     given the models.
     """
 

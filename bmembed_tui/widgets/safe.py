@@ -23,6 +23,7 @@ Data = TypeVar("Data")
 
 
 def _to_content(text: VisualType) -> VisualType:
+    """Return a string as content that is no markup; anything else as it is."""
     if isinstance(text, str):
         return plain(text, lines=True)
     return text
@@ -84,8 +85,8 @@ class SafeOptions(OptionList):
     ) -> None:
         """Replace all options by (id, prompt) pairs; headings have the id "".
 
-        `highlighted`: the id of the option to highlight; without it, the highlight stays at its
-        place as far as possible.
+        `highlighted`: the id of the option to highlight; without it, or if there is no such option,
+        the highlight stays at its place as far as possible.
         """
         place = self.highlighted or 0
         new_options = [
@@ -97,9 +98,8 @@ class SafeOptions(OptionList):
             return
         selectable = [index for index, option in enumerate(new_options) if not option.disabled]
         if selectable:
-            self.highlighted = next(
-                (index for index in selectable if index >= place), selectable[-1]
-            )
+            following = [index for index in selectable if index >= place]
+            self.highlighted = following[0] if following else selectable[-1]
 
 
 class SafeTable(DataTable[Any]):
@@ -130,6 +130,7 @@ class SafeTree(Tree[Data]):
 
 
 def _to_cell(value: Any) -> Any:
+    """Return a string as text that is no markup; anything else as it is."""
     if isinstance(value, str):
         return rich_text(value)
     return value

@@ -18,7 +18,9 @@ from rich.style import Style
 from engine.core.text import visible
 
 Span = tuple[int, int]
-# Printable characters of one column each: most lines of most documents contain no others.
+"""Offsets in a text: the first character, and the one after the last."""
+# Printable characters of one column each: ASCII, Latin letters, Greek, Cyrillic, punctuation and
+# currency signs. Most lines of most documents contain no others.
 NARROW = re.compile(
     "[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u0384-\u038a\u038c\u038e-\u03a1\u03a3-\u0482"
     "\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf]*"
@@ -31,8 +33,6 @@ def find_line_cuts(line: str, width: int) -> list[int]:
     A row has at most `width` columns, not counting blanks at its end.
     """
     width = max(1, width)
-    if len(line) <= width and NARROW.fullmatch(line):
-        return [len(line)]
     if NARROW.fullmatch(line):
         cuts = _cut_narrow(line, width)
     else:
@@ -61,14 +61,15 @@ def _cut_wide(line: str, width: int) -> list[int]:
     cuts = []
     start = 0
     after_blank = 0
-    used = 0
+    used_columns = 0
     for place, char in enumerate(line):
-        size = get_character_cell_size(char)
-        if used + size > width and place > start and char != " ":
+        columns = get_character_cell_size(char)
+        if used_columns + columns > width and place > start and char != " ":
+            # At the last blank of the row, else within the word.
             start = after_blank if after_blank > start else place
             cuts.append(start)
-            used = sum(map(get_character_cell_size, line[start:place]))
-        used += size
+            used_columns = sum(map(get_character_cell_size, line[start:place]))
+        used_columns += columns
         if char == " ":
             after_blank = place + 1
     return cuts
@@ -99,9 +100,11 @@ class TextRows:
         return len(self._starts)
 
     def span(self, row: int) -> Span:
+        """Return where a row begins and ends in the text."""
         return self._starts[row], self._ends[row]
 
     def row_of(self, offset: int) -> int:
+        """Return the row that contains the character at `offset`."""
         return max(0, bisect_right(self._starts, offset) - 1)
 
 
@@ -141,7 +144,7 @@ def fit_text(text: str, width: int, *, keep_end: bool = False) -> str:
     if not keep_end:
         return f"{set_cell_size(visible_text, width - 1).rstrip()}…"
     start = len(visible_text)
-    room = width - 1
+    room = width - 1  # one column is for the `…`
     while start and room >= get_character_cell_size(visible_text[start - 1]):
         start -= 1
         room -= get_character_cell_size(visible_text[start])
@@ -153,8 +156,9 @@ def find_spans_within(
 ) -> list[tuple[int, Span]]:
     """Return (index, span) of the `spans` that overlap [first, last).
 
-    The spans are in order and do not overlap; `starts`: their starts.
+    The spans are in order and do not overlap. `starts`: where they start, for the binary search.
     """
+    # Of the spans that start at or before `first`, only the last can reach beyond it.
     index = max(0, bisect_right(starts, first) - 1)
     overlapping = []
     while index < len(spans) and spans[index][0] < last:

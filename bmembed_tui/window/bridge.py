@@ -9,9 +9,10 @@ from typing import Any
 
 from bmembed_tui.window.child import AppProcess
 
-WAIT_SECONDS = 20.0
-MAX_INPUT_LENGTH = 4 * 2**20
+WAIT_SECONDS = 20.0  # for output, before an empty answer
+MAX_INPUT_LENGTH = 4 * 2**20  # characters
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Columns, and rows.
 _MIN_SIZE = 2
 _MAX_SIZE = 1000
 
@@ -19,6 +20,7 @@ Starter = Callable[
     [str | None, tuple[int, int], Callable[[str], None], Callable[[dict[str, Any]], None]],
     AppProcess,
 ]
+"""Starts the app, with the arguments of `AppProcess`."""
 
 
 class Nothing:
@@ -42,8 +44,8 @@ NOTHING = Nothing()
 class Bridge:
     """Connects one page with one app.
 
-    The page asks for more output when it has shown the last, so that none piles up in it.
-    `wait_seconds`: how long `read` waits for output.
+    The page asks for more output when it has shown the last, so that none piles up in it. `size`:
+    columns and rows of the terminal. `wait_seconds`: how long `read` waits for output.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class Bridge:
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._wait_seconds = wait_seconds
-        self._waiting = threading.Condition()
+        self._news = threading.Condition()  # guards, and announces, output and messages
         self._size = size
         self._output: list[str] = []
         self._messages: list[dict[str, Any]] = []
@@ -65,8 +67,8 @@ class Bridge:
 
     def read(self) -> dict[str, Any]:
         """Return the output and messages of the app since the last call; wait a while for some."""
-        with self._waiting:
-            self._waiting.wait_for(lambda: self._output or self._messages, self._wait_seconds)
+        with self._news:
+            self._news.wait_for(lambda: self._output or self._messages, self._wait_seconds)
             output = "".join(self._output)
             self._output = []
             messages = self._messages
@@ -83,8 +85,8 @@ class Bridge:
             self._size = width, height
             self.app.send(type="resize", width=width, height=height)
 
-    def focus(self, has: bool) -> None:
-        self.app.send(type="focus" if has else "blur")
+    def focus(self, has_focus: bool) -> None:
+        self.app.send(type="focus" if has_focus else "blur")
 
     def copy(self, text: str) -> None:
         self.to_clipboard(str(text)[:MAX_INPUT_LENGTH])
@@ -100,23 +102,23 @@ class Bridge:
         if text:
             # The system's dialog, or the program that the files come from, still has the focus.
             self.app.send(type="focus")
-            self.app.type(f"\x1b[200~{text}\x1b[201~")
+            self.app.type(f"\x1b[200~{text}\x1b[201~")  # a bracketed paste
 
     def close(self) -> int:
         return self.app.close()
 
     def add_output(self, text: str) -> None:
-        with self._waiting:
+        with self._news:
             self._output.append(text)
-            self._waiting.notify_all()
+            self._news.notify_all()
 
     def add_message(self, message: dict[str, Any]) -> None:
         if message.get("type") == "copy":
             self.to_clipboard(str(message["text"]))
             return
-        with self._waiting:
+        with self._news:
             self._messages.append(message)
-            self._waiting.notify_all()
+            self._news.notify_all()
         if message.get("type") == "ended" and message["code"] == 0:
             self.on_end()
 

@@ -15,9 +15,9 @@ from bmembed_tui.window.packets import DATA, META, PacketError, Unpacker, build_
 from engine.core.platforms.processes import python_environment, python_program
 from engine.core.subprocesses import import_path
 
-LEAVE_SECONDS = 5.0
+LEAVE_SECONDS = 5.0  # for the app to end, before it is ended by harder means
 ERROR_TEXT_LENGTH = 4000  # characters kept of what the app prints when it fails
-_READ = 65_536
+_READ_BYTES = 65_536
 
 Output = Callable[[str], None]
 Message = Callable[[dict[str, Any]], None]
@@ -26,9 +26,9 @@ Message = Callable[[dict[str, Any]], None]
 class AppProcess:
     """A running app.
 
-    `on_output` gets what a terminal would show; `on_message` gets requests of the app to the
-    window. Both are called from threads of this class. The last message is {"type": "ended",
-    "code", "text"}.
+    `size`: columns and rows. `on_output` gets what a terminal would show; `on_message` gets
+    requests of the app to the window. Both are called from threads of this class. The last message
+    is {"type": "ended", "code", "text"}.
     """
 
     def __init__(
@@ -48,12 +48,11 @@ class AppProcess:
             stderr=subprocess.PIPE,
             env=_build_environment(size),
         )
-        self._threads = [
-            threading.Thread(target=self._read_output, daemon=True, name="window-output"),
-            threading.Thread(target=self._read_errors, daemon=True, name="window-errors"),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._error_reader = threading.Thread(
+            target=self._read_errors, daemon=True, name="window-errors"
+        )
+        self._error_reader.start()
+        threading.Thread(target=self._read_output, daemon=True, name="window-output").start()
 
     @property
     def pid(self) -> int:
@@ -74,11 +73,11 @@ class AppProcess:
         self.send(type="quit")
         with suppress(OSError), self._lock:
             _require_pipe(self._child.stdin).close()
-        for end in (self._child.terminate, self._child.kill):
+        for end_harder in (self._child.terminate, self._child.kill):
             try:
                 return self._child.wait(LEAVE_SECONDS)
             except subprocess.TimeoutExpired:
-                end()
+                end_harder()
         return self._child.wait()
 
     def _send(self, data: bytes) -> None:
@@ -88,11 +87,12 @@ class AppProcess:
             stdin.flush()
 
     def _read_output(self) -> None:
+        """Hand on packets until the app has ended, then send the message `ended`."""
         unpacker = Unpacker()
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         stdout = _require_pipe(self._child.stdout).fileno()
         is_over = False
-        while data := os.read(stdout, _READ):
+        while data := os.read(stdout, _READ_BYTES):
             if is_over:
                 continue  # drop what the app prints after its last packet
             try:
@@ -103,7 +103,7 @@ class AppProcess:
                 self._error_text += f"{error}\n"
                 self._child.terminate()
         code = self._child.wait()
-        self._threads[1].join(LEAVE_SECONDS)
+        self._error_reader.join(LEAVE_SECONDS)
         text = self._error_text[-ERROR_TEXT_LENGTH:].strip()
         self._on_message({"type": "ended", "code": code, "text": text})
 
@@ -121,10 +121,12 @@ class AppProcess:
     def _read_errors(self) -> None:
         for line in _require_pipe(self._child.stderr):
             text = self._error_text + line.decode("utf-8", "replace")
+            # Twice the length, since blanks around the text are removed at the end.
             self._error_text = text[-2 * ERROR_TEXT_LENGTH :]
 
 
 def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    """Return the stream of a pipe. Raises ValueError where there is none."""
     if stream is None:
         raise ValueError("the app has no such pipe")
     return stream

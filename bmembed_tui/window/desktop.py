@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bmembed_tui.window.bridge import Bridge
     from bmembed_tui.window.page import Page
 
+# Width and height of the window, in pixels.
 SIZE = (1120, 720)
 MIN_SIZE = (480, 320)
 ICON_SECONDS = 3.0  # the icon is set after the page is shown, since finding it takes 0.3 s
@@ -43,7 +44,8 @@ WEB_VIEWS: dict[System, Literal["qt", "cocoa", "edgechromium"]] = {
     "macos": "cocoa",
     "windows": "edgechromium",
 }
-SOCKETS = Path("/tmp/.X11-unix")
+X11_SOCKETS = Path("/tmp/.X11-unix")
+"""Holds the socket X0 of display :0, and so on."""
 
 
 def build_parser(name: str) -> argparse.ArgumentParser:
@@ -107,12 +109,13 @@ def _report(error: EngineError) -> None:
     """Print an error; without a terminal, as after a click in a menu, also show a notice."""
     if sys.stderr is not None:
         print(f"Error: {error}", file=sys.stderr)
-    # On Windows, a program without a console has no standard error; a notice waits for a click.
-    is_log = sys.stderr is not None and SYSTEM == "windows"
-    if sys.stderr is None or not (is_log or sys.stderr.isatty()):
-        from bmembed_tui.window.system import show_notice
+        # On Windows, a program that was started from a menu has no standard error at all. If there
+        # is one, it is read by somebody, and a notice would wait for a click.
+        if SYSTEM == "windows" or sys.stderr.isatty():
+            return
+    from bmembed_tui.window.system import show_notice
 
-        show_notice(str(error))
+    show_notice(str(error))
 
 
 def open_window(project: str | None) -> int:
@@ -161,8 +164,9 @@ def _show_window(bridge: Bridge, page: Page) -> None:
 
     def choose_folder() -> str | None:
         answer = window.create_file_dialog(webview.FileDialog.FOLDER)
-        if isinstance(answer, (tuple, list)):
-            answer = answer[0] if answer else None
+        # A sequence of one folder on most systems, a folder on others.
+        if answer and isinstance(answer, (tuple, list)):
+            answer = answer[0]
         if answer:
             return str(answer)
         return None
@@ -269,11 +273,12 @@ def _restrict_calls(names: set[str]) -> None:
     from webview import util
 
     call = util.js_bridge_call
+    allowed = set(names)
     if SYSTEM != "linux":
-        names = {*names, "pywebviewEventHandler"}  # reports a drop
+        allowed.add("pywebviewEventHandler")  # reports a drop
 
     def call_if_allowed(window: Any, name: str, values: Any, key: str) -> None:
-        if name in names:
+        if name in allowed:
             call(window, name, values, key)
 
     # The module that draws the window is imported later, and takes this function.
@@ -288,10 +293,10 @@ def check_display() -> None:
     if SYSTEM != "linux" or os.environ.get("WAYLAND_DISPLAY"):
         return
     display = os.environ.get("DISPLAY", "")
-    number = display.removeprefix("unix").partition(":")[2].partition(".")[0]
+    number = display.partition(":")[2].partition(".")[0]  # the 1 of unix:1.0
     if not display:
         problem = "there is no display (DISPLAY is not set)"
-    elif is_display_local() and not (SOCKETS / f"X{number}").exists():
+    elif is_display_local() and not (X11_SOCKETS / f"X{number}").exists():
         problem = f"the display {display} is not there"
     else:
         return

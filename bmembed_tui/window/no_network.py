@@ -22,8 +22,10 @@ from engine.core.platforms.seccomp import (
 )
 
 _REFUSE = ERRNO + errno.EAFNOSUPPORT  # as if the address family were not supported
-_IO_URING_SETUP = 425  # io_uring could create sockets past the filter
+# Numbers of system calls. io_uring could create sockets past the filter.
+_IO_URING_SETUP = 425
 _SOCKET = {"x86_64": 41, "aarch64": 198}
+# Address families.
 _INET = 2
 _INET6 = 10
 
@@ -35,6 +37,8 @@ def refuse_network() -> bool:
     """
     if not machine():
         return False
+    # Instructions of a BPF program: the operation, how many instructions to skip where a comparison
+    # is true and where it is false, and the operand. The number of the system call is loaded.
     steps = [
         (EQUAL, 0, 1, _IO_URING_SETUP),
         (RETURN, 0, 0, _REFUSE),

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-READY = b"__GANGLION__\n"
+READY = b"__GANGLION__\n"  # Textual's web driver writes this before its first packet
+# Kinds of packets: what a terminal gets, messages in JSON, and binary messages, unused here.
 DATA = "D"
 META = "M"
 PACKED = "P"
 _KINDS = {DATA, META, PACKED}
-_HEADER = 5
-_MAX_LENGTH = 64 * 2**20
+_HEADER_BYTES = 5
+_MAX_BYTES = 64 * 2**20  # of a payload
 
 
 class PacketError(ValueError):
@@ -38,17 +39,18 @@ class Unpacker:
         if not self._ready:
             before, found, rest = self._pending.partition(READY)
             if not found:
-                self._pending = before[-len(READY) :]
+                self._pending = before[-len(READY) :]  # it may end with a part of READY
                 return
             self._ready = True
             self._pending = rest
-        while len(self._pending) >= _HEADER:
+        while len(self._pending) >= _HEADER_BYTES:
             kind = chr(self._pending[0])
-            length = int.from_bytes(self._pending[1:_HEADER], "big")
-            if kind not in _KINDS or length > _MAX_LENGTH:
+            length = int.from_bytes(self._pending[1:_HEADER_BYTES], "big")
+            if kind not in _KINDS or length > _MAX_BYTES:
                 raise PacketError(f"a packet of kind {kind!r} and {length} bytes")
-            if len(self._pending) < _HEADER + length:
+            end = _HEADER_BYTES + length
+            if len(self._pending) < end:
                 return
-            payload = self._pending[_HEADER : _HEADER + length]
-            self._pending = self._pending[_HEADER + length :]
+            payload = self._pending[_HEADER_BYTES:end]
+            self._pending = self._pending[end:]
             yield kind, payload

@@ -16,7 +16,8 @@ from pathlib import Path
 from engine.core.errors import EngineError
 from engine.core.extras import install_command
 
-_HERE = Path(__file__).parent / "page"
+_PAGE_FOLDER = Path(__file__).parent / "page"
+# The places of textual-serve's minified script that are changed. Each must occur once.
 _SOCKET = "this.socket=new WebSocket("
 _HANDLE = "window.onresize=()=>{this.fit()}"
 _WEBGL = "this.terminal.loadAddon(this.webglAddon),"
@@ -51,14 +52,15 @@ def build_page(static: Traversable | None = None) -> Page:
         "policy": POLICY.format(nonce=nonce),
         "nonce": nonce,
         "style": (static / "css" / "xterm.css").read_text(encoding="utf-8"),
-        "bridge": (_HERE / "bridge.js").read_text(encoding="utf-8"),
+        "bridge": (_PAGE_FOLDER / "bridge.js").read_text(encoding="utf-8"),
     }
-    html = (_HERE / "index.html").read_text(encoding="utf-8")
+    html = (_PAGE_FOLDER / "index.html").read_text(encoding="utf-8")
     for name, part in parts.items():
         html = html.replace(f"@{name}@", part)
     font_file = static / "fonts" / "RobotoMono-VariableFont_wght.ttf"
     font = base64.b64encode(font_file.read_bytes()).decode("ascii")
     terminal = _adapt_terminal((static / "js" / "textual.js").read_text(encoding="utf-8"))
+    # `null` is the value of the script, which pywebview sends back as JSON.
     return Page(html, f'{terminal}\nwindow.beginTerminal("{font}"); null')
 
 

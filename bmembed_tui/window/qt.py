@@ -1,4 +1,4 @@
-"""What must run in the thread of Qt's windows: the clipboard, drops, and blocking of requests."""
+"""What must run in the thread of Qt's windows: the clipboard, drops, icons, blocked requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ DropCallback = Callable[[list[str]], None]
 
 
 class GuiThread:
-    """Passes calls from any thread to the thread of the windows."""
+    """Passes calls from any thread to the thread of the windows.
+
+    `carrier`: an object of that thread, whose signals `get_gui_thread` connects.
+    """
 
     def __init__(self, carrier: Any) -> None:
         self._carrier = carrier

@@ -23,7 +23,7 @@ NOTIFIERS: dict[System, list[str]] = {
     "linux": ["notify-send", "--app-name=bmembed", "--icon=bmembed", "--", "bmembed"],
     "macos": ["osascript", "-e", _NOTIFICATION],
 }
-TIMEOUT_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0  # for a program that copies or notifies
 
 
 def build_copier(system: System = SYSTEM) -> Callable[[str], None]:

@@ -43,10 +43,12 @@ _SUPERSCRIPT = (
     "\u02b0\u02b2\u02b3\u02b7\u02b8\u02e1-\u02e3\u1d43-\u1d5b\u1d9c\u1da0\u1dbb"
 )
 _LETTER = rf"[^\W\d_{_SUPERSCRIPT}]"
+# Of warranty\u00b9, 1250\u00b2 or \u00b9Department, but not of m\u00b2
 _MARKS = re.compile(
     rf"(?:(?<={_LETTER}{{4}})|(?<=\d))[{_SUPERSCRIPT}]+|(?<![\w{_SUPERSCRIPT}])[{_SUPERSCRIPT}]+(?={_LETTER}{{4}})"
 )
 _ANY_SUPERSCRIPT = re.compile(f"[{_SUPERSCRIPT}]+")
+# tax of tax\u00b9
 _SHORT_WORD_WITH_MARK = re.compile(rf"(?<![\w{_SUPERSCRIPT}]){_LETTER}{{2,3}}(?=[{_SUPERSCRIPT}])")
 _VOWEL_POINT = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]"
@@ -89,13 +91,19 @@ _IS_LATIN = re.compile("[a-z]")
 
 # What NFKC would turn into another number: 21/2 for 2½.
 _FRACTION = re.compile(r"(?<=\d)[\u00bc-\u00be\u215b-\u215e]")
-# The humps of getUserName and HTTPServer, but not of McDonald or GmbH.
-_HUMP = re.compile(
+# Before each hump of getUserName and HTTPServer, but not of McDonald or GmbH.
+_BEFORE_HUMP = re.compile(
     r"(?<=[a-z\u00df-\u00ff]{2})(?=[A-Z\u00c0-\u00de](?:[a-z\u00df-\u00ff]|[A-Z]{2}))"
     r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})"
 )
+# The same humps themselves. A pattern that begins with a letter is faster to look for.
+_HUMP = re.compile(
+    r"[A-Z\u00c0-\u00de](?:(?<=[a-z\u00df-\u00ff]{2}.)(?:[a-z\u00df-\u00ff]|[A-Z]{2})"
+    r"|(?<=[A-Z]{3})[a-z]{2})"
+)
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
+# hauptstr, and str alone
 _STREET = re.compile(r"((?:[^\W\d_]{3,})?)str")
 _LETTER_DIGIT_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
 
@@ -138,6 +146,14 @@ def _word() -> str:
     return rf"\w[\w{''.join(marks)}]*"
 
 
+def lower(text: str) -> str:
+    """Return a text in lower case, with "-" for "_".
+
+    Both join words, but a regular expression counts "_" as part of them.
+    """
+    return text.lower().replace("_", "-")
+
+
 def fold(word: str) -> str:
     """Remove accents from Latin and Greek letters, and vowel points from Arabic and Hebrew ones.
 
@@ -159,8 +175,9 @@ def fold(word: str) -> str:
 
 
 def _drops_accent(letter: str) -> bool:
-    """Return whether a letter in front of an accent is Latin or Greek."""
-    return letter.isascii() if letter < "\u0370" else letter < "\u0400"
+    """Tell whether a letter in front of an accent is Latin or Greek, or whether there is none."""
+    is_greek = "\u0370" <= letter < "\u0400"
+    return is_greek or letter.isascii()
 
 
 def unify_script(word: str) -> str:
@@ -244,6 +261,11 @@ def _format_fraction(fraction: re.Match[str]) -> str:
     return f"{unicodedata.numeric(fraction[0])}".removeprefix("0")
 
 
+def has_humps(text: str) -> bool:
+    """Tell whether a text has a word such as getUserName."""
+    return _HUMP.search(text) is not None
+
+
 def split_humps(word: str) -> list[str]:
     """Return the parts of a word such as getUserName; only itself if it has none."""
-    return _HUMP.split(word)
+    return _BEFORE_HUMP.split(word)

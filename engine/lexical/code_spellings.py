@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
-from engine.lexical.analysis import is_whole
-from engine.lexical.codes import delimit_parts
+from engine.lexical.analysis import Analyzer
+from engine.lexical.codes import is_whole
 
 MAX_LONGER = 5
 """Maximum number of longer codes that a typed code stands for."""
@@ -18,6 +19,17 @@ _MAX_TELEPHONE = 13
 _NUMBER_END = ".0"
 
 
+def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
+    """Tell whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
+    # What reads as a day by itself, such as `20310412`, has other parts in `IMG_20310412_Scan`.
+    if re.search(rf"(?<![^\W_]){re.escape(code)}(?![^\W_])", text, re.IGNORECASE):
+        return True
+    # A code may not contain spaces, so it never matches across two codes of the text.
+    text_codes = " ".join(map(_delimit_parts, analyzer.terms(text).codes))
+    codes = map(_delimit_parts, analyzer.unstemmed(code).codes)
+    return any(whole in text_codes for whole in codes)
+
+
 class CodeVocabulary:
     """The codes of an index, to look for parts and for other marks between the same characters."""
 
@@ -25,7 +37,7 @@ class CodeVocabulary:
         self._codes = [code for code in codes if is_whole(code)]
         # Looking through one text is faster than looking through many codes.
         self._characters = _join_lines(map(_strip_marks, self._codes))
-        self._parts = _join_lines(map(delimit_parts, self._codes))
+        self._parts = _join_lines(map(_delimit_parts, self._codes))
 
     def find_spellings(self, code: str) -> list[str]:
         """Return the codes that a code means which is not among them."""
@@ -41,7 +53,7 @@ class CodeVocabulary:
 
     def _find_longer(self, code: str) -> list[str]:
         """Return the codes with the parts of a code, and numbers with a prefix before it."""
-        longer = list(self._find(self._parts, delimit_parts(code)))
+        longer = list(self._find(self._parts, _delimit_parts(code)))
         if code.isdigit() and len(code) >= _MIN_SUBSCRIBER:
             for number in self._find(self._parts, f"{code}-0-\n"):
                 if len(number) <= _MAX_TELEPHONE + len(_NUMBER_END):
@@ -64,6 +76,12 @@ class CodeVocabulary:
 
 def _join_lines(lines: Iterable[str]) -> str:
     return "".join(f"\n{line}" for line in lines) + "\n"
+
+
+def _delimit_parts(code: str) -> str:
+    """Return a code with "-" around each of its parts."""
+    hyphenated = code.replace(".", "-").replace("/", "-")
+    return f"-{hyphenated}-"
 
 
 def _strip_marks(code: str) -> str:

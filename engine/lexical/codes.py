@@ -1,14 +1,49 @@
-"""Whole codes of queries: their indexed spellings, and occurrences inside longer codes."""
+"""Kinds of terms: words, codes of what somebody typed as a whole, and codes made of words.
+
+A term of a language other than the corpus' main one is written after it: `de:vertrag`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections.abc import Iterable
 
-from engine.lexical.analysis import Analyzer, QueryTerms
+from engine.lexical.characters import JOINERS
+from engine.lexical.numbers.sequences import is_sequence
 
+JOINT = "-"
+"""First character of the code of joined words: `e-mail` has the code `-email`.
+
+No other code begins with it.
+"""
+_JOINER = re.compile(f"[{JOINERS}]")
 # Minimum digits of a number that counts as a code.
 _MIN_NUMBER = 5
+
+
+def is_code(term: str) -> bool:
+    """Tell whether a term stands for a whole code rather than for a word."""
+    return _JOINER.search(term) is not None
+
+
+def is_joined(code: str) -> bool:
+    """Tell whether a code stands for words that may be written as one, such as `e-mail`."""
+    return code.startswith(JOINT)
+
+
+def is_whole(code: str) -> bool:
+    """Tell whether a code is one that somebody typed, such as PHX-121, not made of words."""
+    return not is_joined(code) and not is_sequence(code)
+
+
+def add_joint(term: str) -> str:
+    """Return the code of joined words, given as one: `-email` for `email`."""
+    return JOINT + term
+
+
+def find_joined(terms: Iterable[str]) -> set[str]:
+    """Return the codes of words for texts that write them as several: `-email` for `email`."""
+    return set(map(add_joint, terms))
 
 
 def is_number(word: str) -> bool:
@@ -17,41 +52,10 @@ def is_number(word: str) -> bool:
 
 
 def strip_language(term: str) -> str:
-    """Return a term without its language."""
+    """Return a term without its language: `vertrag` for `de:vertrag`."""
     return term.rpartition(":")[2]
 
 
 def is_in_another_language(term: str) -> bool:
     """Tell whether a term is one of a language that is not the main one."""
     return ":" in term
-
-
-def find_readings(query: QueryTerms) -> list[list[str]]:
-    """Return the indexed terms, in all spellings, of each code and long number of a query."""
-    codes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    numbers: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    for code, parts in query.codes.items():
-        digits = query.digits.get(code, ())
-        is_typed_as_digits = len(parts) == 1 and bool(digits)
-        if not is_typed_as_digits:
-            codes[parts] += (code, *digits)
-        elif any(map(is_number, map(strip_language, digits))):
-            numbers[parts] += (code, *digits)
-    return [*codes.values(), *numbers.values()]
-
-
-def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
-    """Tell whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
-    # What reads as a day by itself, such as `20310412`, has other parts in `IMG_20310412_Scan`.
-    if re.search(rf"(?<![^\W_]){re.escape(code)}(?![^\W_])", text, re.IGNORECASE):
-        return True
-    # A code may not contain spaces, so it never matches across two codes of the text.
-    text_codes = " ".join(map(delimit_parts, analyzer.terms(text).codes))
-    codes = map(delimit_parts, analyzer.unstemmed(code).codes)
-    return any(whole in text_codes for whole in codes)
-
-
-def delimit_parts(code: str) -> str:
-    """Return a code with "-" around each of its parts."""
-    hyphenated = code.replace(".", "-").replace("/", "-")
-    return f"-{hyphenated}-"

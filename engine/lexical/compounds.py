@@ -11,16 +11,19 @@ from dataclasses import dataclass
 
 from engine.lexical.characters import fold, normalise
 from engine.lexical.codes import strip_language
-from engine.lexical.index import MAX_LISTED, LexicalIndex
+from engine.lexical.vocabulary import Vocabulary
 
 LANGUAGES = frozenset(("da", "de", "fi", "nl", "no", "sv"))
 MAX_COMPOUNDS = 20
 """Maximum number of compounds that a word stands for."""
+# Minimum lengths: of a word or stem that is looked up, of the rest of a compound, of the parts that
+# a compound is split into, of a part between two others, and of a word with an s or without.
 _MIN_LENGTH = 5
 _MIN_OTHER_PART = 3
 _MIN_PART = 4
 _MIN_INNER_PART = 8
 _MIN_SINGULAR = 3
+# What a word is put behind, to see which ending a stemmer cuts off a long word.
 _LONG_WORD = "vertrags"
 
 
@@ -32,92 +35,92 @@ class Compound:
     part: str = ""
 
 
-def find_compounds(index: LexicalIndex, word: str) -> list[Compound]:
+def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
     """Return the compounds with a word that no chunk contains.
 
     The most frequent come first, after those that are sure. There are none for a word that is short
     or has a short stem.
     """
-    if not _is_looked_up(index, word):
+    if not _is_looked_up(vocabulary, word):
         return []
-    compounds: dict[str, tuple[str, int]] = {}
-    for language in sorted(LANGUAGES.intersection(index.languages)):
-        part = _stem(index, word, language)
+    # Term of a compound → the part that its spelling must contain, empty if that is sure.
+    parts: dict[str, str] = {}
+    for language in sorted(LANGUAGES.intersection(vocabulary.languages)):
+        part = _stem(vocabulary, word, language)
         # A short stem is in words of all kinds: that of Eisen is in Ausweis.
         if len(part) < _MIN_LENGTH:
             continue
-        for term in _find_longer(index, part, language):
+        for term in _find_longer(vocabulary, part, language):
             stem = strip_language(term)
             is_at_end = stem.startswith(part) or stem.endswith(part)
             if is_at_end or len(part) >= _MIN_INNER_PART:
-                compounds[term] = ("", index.document_frequency(term))
+                parts[term] = ""
         # Stemmers cut more off a long word: the stem of Mietvertragskündigung ends in `kund`.
-        ending = _stem(index, _LONG_WORD + word.lower(), language).removeprefix(_LONG_WORD)
+        ending = _stem(vocabulary, _LONG_WORD + word.lower(), language).removeprefix(_LONG_WORD)
         if ending != part and len(ending) >= _MIN_PART:
-            for term in _find_longer(index, ending, language):
+            for term in _find_longer(vocabulary, ending, language):
                 if strip_language(term).endswith(ending):
-                    compounds.setdefault(term, (part, index.document_frequency(term)))
-    by_frequency = sorted(compounds, key=lambda term: _order(term, *compounds[term]))
-    return [Compound(term, compounds[term][0]) for term in by_frequency[:MAX_COMPOUNDS]]
+                    parts.setdefault(term, part)
+
+    def order(term: str) -> tuple[bool, int, str]:
+        return parts[term] != "", -vocabulary.document_frequency(term), term
+
+    best = sorted(parts, key=order)[:MAX_COMPOUNDS]
+    return [Compound(term, parts[term]) for term in best]
 
 
-def _stem(index: LexicalIndex, word: str, language: str) -> str:
-    return "".join(map(strip_language, index.analyse(word, language)))
+def _stem(vocabulary: Vocabulary, word: str, language: str) -> str:
+    """Return the stem of a word without the mark of its language."""
+    return "".join(map(strip_language, vocabulary.analyse(word, language)))
 
 
-def _find_longer(index: LexicalIndex, part: str, language: str) -> Iterator[str]:
+def _find_longer(vocabulary: Vocabulary, part: str, language: str) -> Iterator[str]:
     """Yield the terms of words that contain a part and are long enough for another one."""
-    for term in index.find_terms(part, language):
+    for term in vocabulary.find_containing(part, language):
         if len(strip_language(term)) >= len(part) + _MIN_OTHER_PART:
             yield term
 
 
-def _order(term: str, part: str, frequency: int) -> tuple[bool, int, str]:
-    return part != "", -frequency, term
-
-
-def split_compound(index: LexicalIndex, word: str) -> tuple[str, ...]:
+def split_compound(vocabulary: Vocabulary, word: str) -> tuple[str, ...]:
     """Return the two parts of a compound that no chunk contains, if chunks contain both.
 
     The second part is as long as possible, since it says what the compound is. Neither is a stop
     word.
     """
-    if not _is_looked_up(index, word):
+    if not _is_looked_up(vocabulary, word):
         return ()
     for cut in range(_MIN_PART, len(word) - _MIN_PART + 1):
         # Stems lack the letter that may join the parts, as in Vertrags-laufzeit.
-        if index.has_chunks_with(word[cut:]) and index.has_chunks_with(word[:cut]):
+        if vocabulary.has_chunks_with(word[cut:]) and vocabulary.has_chunks_with(word[:cut]):
             return word[:cut], word[cut:]
     return ()
 
 
-def find_other_number(index: LexicalIndex, word: str) -> str:
+def find_other_number(vocabulary: Vocabulary, word: str) -> str:
     """Return the singular or the plural in -s of a word that no chunk contains, if chunks do.
 
     Stemmers keep that s after most letters: Kitas, Büros, Lkws. Empty for other words.
     """
-    if not word.isalpha() or not _has_compounds(index) or index.contains(word):
+    if not word.isalpha() or not _has_compounds(vocabulary) or vocabulary.contains(word):
         return ""
     other = word[:-1] if word.endswith(("s", "S")) else f"{word}s"
-    if min(len(word), len(other)) >= _MIN_SINGULAR and index.has_chunks_with(other):
+    if min(len(word), len(other)) >= _MIN_SINGULAR and vocabulary.has_chunks_with(other):
         return other
     return ""
 
 
-def has_compounds(index: LexicalIndex, word: str) -> bool:
+def has_compounds(vocabulary: Vocabulary, word: str) -> bool:
     """Tell whether a word stands for compounds, for its parts or for its other number."""
-    return bool(
-        find_compounds(index, word) or split_compound(index, word) or find_other_number(index, word)
-    )
+    lookups = (find_compounds, split_compound, find_other_number)
+    return any(look_up(vocabulary, word) for look_up in lookups)
 
 
-def _is_looked_up(index: LexicalIndex, word: str) -> bool:
+def _is_looked_up(vocabulary: Vocabulary, word: str) -> bool:
     """Tell whether compounds are looked for: for a word of some length that no chunk contains."""
     if len(fold(normalise(word))) < _MIN_LENGTH or not word.isalpha():
         return False
-    return _has_compounds(index) and not index.contains(word)
+    return _has_compounds(vocabulary) and not vocabulary.contains(word)
 
 
-def _has_compounds(index: LexicalIndex) -> bool:
-    has_language = not LANGUAGES.isdisjoint(index.languages)
-    return has_language and index.count <= MAX_LISTED
+def _has_compounds(vocabulary: Vocabulary) -> bool:
+    return vocabulary.is_listed and not LANGUAGES.isdisjoint(vocabulary.languages)

@@ -28,7 +28,7 @@ from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tantivy
@@ -36,21 +36,14 @@ import tantivy
 from engine.core.arrays import Floats, Ids, Ranking
 from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
-from engine.lexical.analysis import (
-    JOINT,
-    Analyzer,
-    QueryTerms,
-    find_joined,
-    is_code,
-    is_whole,
-)
-from engine.lexical.bm25 import Weights, code_bonus, idf
-from engine.lexical.characters import fold, normalise, spell_out, word_pattern
-from engine.lexical.code_spellings import CodeVocabulary
-from engine.lexical.codes import find_readings, is_in_another_language, strip_language
-from engine.lexical.sequences import find_other_spelling
+from engine.lexical.analysis import Analyzer
+from engine.lexical.bm25 import code_bonus, idf
+from engine.lexical.codes import JOINT, find_joined, is_code
+from engine.lexical.numbers.sequences import find_other_spelling
+from engine.lexical.query_terms import QueryTerms
+from engine.lexical.several import Analyzers
 from engine.lexical.storage import Manifest, damage_error
-from engine.lexical.word_forms import find_irregular
+from engine.lexical.vocabulary import Vocabulary
 from engine.lexical.writing import (
     CODES,
     ID,
@@ -60,7 +53,6 @@ from engine.lexical.writing import (
     Languages,
     NotedSpellings,
     StoredChunk,
-    build_analyzers,
     panics_are_damage,
     put_manifest,
     register,
@@ -71,18 +63,12 @@ from engine.lexical.writing import (
 if TYPE_CHECKING:
     from engine.lexical.postings import PostingsScorer
 
-# Similarity of stems: `dosng` is like `dosing`, whose stem is `dose`.
-LIKE = 0.65
 # In a longer query, a sequence worth two parts outweighs the other words (docs/log/bm25.md).
 MAX_WORDS_FOR_DOUBLE_SEQUENCES = 6
-MIN_SIMILAR = 4
-"""Minimum length of a word for which similar ones are looked for."""
 # Number of chunks; rewriting a smaller index takes a moment.
 LARGE = 20_000
 MAX_QUERIED_IDS = 10_000
 """Number of ids beyond which all chunks are scored: a query for 50,000 ids takes 2 seconds."""
-MAX_LISTED = 200_000
-"""Number of chunks beyond which terms are not looked through: all would be held in memory."""
 MAX_DELETED = 0.05
 """Share of deleted chunks above which the index is rewritten."""
 MAX_IN_MEMORY = 200_000
@@ -102,13 +88,18 @@ class LexicalIndex:
         self._index = index
         self._searcher = index.searcher()
         self._counted, self._deleted = storage.count_documents(self._files)
-        self._frequencies: dict[str, int] = {}
-        self._vocabularies: dict[str, str] = {}
-        self._codes: CodeVocabulary | None = None
         self._scorer: PostingsScorer | None = None
         self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
-        self._analyzers = build_analyzers(manifest, self._spellings)
+        self._analyzers = Analyzers(manifest.language, manifest.languages, self._spellings)
+        self.vocabulary = Vocabulary(
+            folder,
+            index,
+            manifest.count,
+            self._analyzers,
+            self._spellings,
+            has_deleted=self._deleted > 0,
+        )
 
     @classmethod
     def build(
@@ -187,7 +178,7 @@ class LexicalIndex:
         analysis = ChunkAnalysis(self.manifest, others)
         added = list(analysis.analyse(add))
         spellings = analysis.spellings(self._spellings())
-        added_ids = np.array([key for key, _, _ in added], np.int64)
+        added_ids = np.array([chunk.id for chunk in added], np.int64)
         removed_ids = np.fromiter(remove, np.int64)
         is_deleted = np.isin(known, np.concatenate([added_ids, removed_ids]))
         deleted = known[is_deleted]
@@ -200,7 +191,7 @@ class LexicalIndex:
             put_manifest(folder, np.sort(ids), self.manifest, others, spellings)
         else:
             skipped = set(deleted.tolist())
-            kept = (chunk for chunk in self.stored() if chunk[0] not in skipped)
+            kept = (chunk for chunk in self.stored() if chunk.id not in skipped)
             write(folder, chain(kept, added), self.manifest, others, lambda: spellings)
         return LexicalIndex.open(folder)
 
@@ -221,21 +212,17 @@ class LexicalIndex:
             hits = self._searcher.search(everything, limit, count=False).hits
             addresses = [address for _, address in hits]
             keys = self._searcher.fast_field_values(ID, addresses)
-        pairs = zip(map(_read_id, keys), addresses, strict=True)
-        return sorted(pairs, key=itemgetter(0))
+        ids = np.array(keys, np.int64).tolist()
+        return sorted(zip(ids, addresses, strict=True), key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
-        """Yield (id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
+        """Yield every chunk as it is indexed, by id."""
         for key, address in self._find_addresses():
             with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
                 words = chunk.get_first(WORDS)
                 codes = chunk.get_first(CODES)
-            yield key, str(words or ""), str(codes or "")
-
-    def analyse(self, text: str, language: str = "") -> list[str]:
-        """Return the indexed terms of a text in `language` (empty: the main one)."""
-        return self._analyzers.of(language).analyse(text)
+            yield StoredChunk(key, str(words or ""), str(codes or ""))
 
     def search(
         self, text: str, k: int, allowed: Ids | None = None, *, bonus: bool = True
@@ -253,7 +240,8 @@ class LexicalIndex:
         while True:
             ids, scores = self._rank(text, depth, bonus)
             (places,) = np.nonzero(np.isin(ids, allowed))
-            if len(places) >= min(k, len(allowed)) or len(ids) < depth:
+            has_enough = len(places) >= min(k, len(allowed))
+            if has_enough or len(ids) < depth:
                 best = places[:k]
                 return ids[best], scores[best]
             depth *= 8
@@ -274,69 +262,6 @@ class LexicalIndex:
         (kept,) = np.nonzero(np.isin(ids, ignored, invert=True))
         best = kept[:k]
         return ids[best], scores[best]
-
-    @property
-    def languages(self) -> set[str]:
-        """Codes of all languages that chunks are analysed in."""
-        return {self.language, *self.manifest.languages}
-
-    def contains(self, word: str) -> bool:
-        """Tell whether any chunk contains a word in any form, or whether it is a stop word."""
-        return not self._analyzers.terms_by_word(word) or self.has_chunks_with(word)
-
-    def has_chunks_with(self, word: str) -> bool:
-        """Tell whether any chunk contains a word in any form; none does a stop word."""
-        words = self._analyzers.terms_by_word(word)
-        return any(map(self.document_frequency, chain.from_iterable(words)))
-
-    def find_terms(self, part: str, language: str) -> Iterator[str]:
-        """Yield the terms of a language's words that contain a part."""
-        if language not in self._vocabularies:
-            self._vocabularies[language] = self._read_vocabulary(language)
-        # Looking through one text is faster than looking through many terms.
-        vocabulary = self._vocabularies[language]
-        at = vocabulary.find(part)
-        while at >= 0:
-            start = vocabulary.rfind("\n", 0, at) + 1
-            end = vocabulary.find("\n", at)
-            yield vocabulary[start:end]
-            at = vocabulary.find(part, end)
-
-    def _read_vocabulary(self, language: str) -> str:
-        """Return the terms of a language's words, one on each line."""
-        mark = "" if language == self.language else f"{language}:"
-        with panics_are_damage(self.folder):
-            terms = [term for term, _ in self._searcher.terms_with_prefix(WORDS, mark)]
-        if not mark:
-            terms = [term for term in terms if not is_in_another_language(term)]
-        return "".join(f"{term}\n" for term in terms)
-
-    def find_code_spellings(self, code: str) -> list[str]:
-        """Return the indexed codes that a code means which no chunk contains as typed.
-
-        They contain it as a part, or have other marks between the same letters and digits.
-        """
-        if self.count > MAX_LISTED:
-            return []
-        typed, *held = list(filter(is_whole, self.analyzer.terms(code).codes)) or [normalise(code)]
-        indexed = [part for part in held if self.document_frequency(part)]
-        return indexed or self._read_codes().find_spellings(typed)
-
-    def has_sequence(self, code: str) -> bool:
-        """Tell whether a chunk contains a code as a word and a number: KW42 as `KW 42`."""
-        codes = map(find_other_spelling, self.analyzer.terms(code).codes)
-        return any(map(self.document_frequency, filter(None, codes)))
-
-    def _read_codes(self) -> CodeVocabulary:
-        if self._codes is None:
-            with panics_are_damage(self.folder):
-                codes = [code for code, _ in self._searcher.terms_with_prefix(CODES, "")]
-            self._codes = CodeVocabulary(codes)
-        return self._codes
-
-    def is_stop_word(self, word: str) -> bool:
-        """Tell whether a word is a stop word in a language that chunks are analysed in."""
-        return self._analyzers.is_stop_word(word)
 
     def find_with_words(self, text: str) -> Ids | None:
         """Return the ids (n,) of the chunks that contain each word of a text in any form.
@@ -372,42 +297,6 @@ class LexicalIndex:
             terms_by_word.append(terms)
         return self._find_with_all(terms_by_word) if terms_by_word else None
 
-    def find_stems(self, beginning: str) -> set[str]:
-        """Return the terms of the words that may begin like this.
-
-        After three letters, a stem may be shorter than the beginning, and its last two letters may
-        differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included, and so
-        are irregular forms such as `mice`.
-        """
-        spelt = spell_out(normalise(beginning))
-        stems: set[str] = set()
-        # German stems have o for oe.
-        german = map(strip_language, self.analyse(spelt, "de"))
-        for spelling in dict.fromkeys((normalise(beginning), spelt, *german)):
-            stems |= self._find_stems_as_spelt(spelling).union(self.analyse(spelling))
-        folded = fold(spelt)
-        for language in self.languages:
-            for word in find_irregular(folded, language):
-                stems.update(self.analyse(word, language))
-        prefix = folded[: max(3, len(folded) - 2)]
-        for term, spellings in self._spellings().items():
-            if strip_language(term).startswith(prefix):
-                stems.update(spellings)
-        return stems
-
-    def _find_stems_as_spelt(self, beginning: str) -> set[str]:
-        stems: set[str] = set()
-        prefixes = self._analyzers.mark_beginnings(beginning[:2])
-        beginnings = self._analyzers.mark_beginnings(beginning)
-        with panics_are_damage(self.folder):
-            for prefix, typed in zip(prefixes, beginnings, strict=True):
-                for term, _ in self._searcher.terms_with_prefix(WORDS, prefix):
-                    length = max(len(prefix) + 1, len(term) - 2)
-                    compared = term[:length]
-                    if typed.startswith(compared) or term.startswith(typed):
-                        stems.add(term)
-        return stems
-
     def find_codes(self, text: str) -> list[str]:
         """Return the codes of a text as they are indexed.
 
@@ -428,8 +317,11 @@ class LexicalIndex:
         return [self.find_with_any(terms) for terms in self._find_readings(text)]
 
     def _find_readings(self, text: str) -> list[list[str]]:
+        """Return the indexed terms of each code of a text, see `QueryTerms.find_readings`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
-        return find_readings(terms if self._has_bonus else replace(terms, codes={}, digits={}))
+        if not self._has_bonus:
+            return []
+        return terms.find_readings()
 
     def _find_with_all(self, words: Iterable[Iterable[str]], limit: int | None = None) -> Ids:
         """Return the ids (n,) of the chunks that contain each word, given as its possible terms.
@@ -449,35 +341,6 @@ class LexicalIndex:
         query = tantivy.Query.const_score_query(tantivy.Query.boolean_query(clauses), 1.0)
         ids, _ = self._find_hits(query, limit or max(self.count, 1))
         return ids
-
-    def find_similar_terms(self, word: str) -> list[str]:
-        """Return the terms most like a `word` that no chunk contains, with its first letter.
-
-        There are up to five stems for each language; none if a chunk contains the word, or if it is
-        short or not alphabetic.
-        """
-        from difflib import get_close_matches
-
-        words = self._analyzers.terms_by_word(word)
-        is_short = len(word) < MIN_SIMILAR
-        if is_short or len(words) != 1 or not word.isalpha():
-            return []
-        (terms,) = words
-        if any(map(self.document_frequency, terms)):
-            return []
-        terms_by_stem: defaultdict[str, list[str]] = defaultdict(list)
-        for term in self.find_stems(word[0]):
-            terms_by_stem[strip_language(term)].append(term)
-        similar: dict[str, None] = {}
-        for stem in set(map(strip_language, terms)):
-            similar |= dict.fromkeys(get_close_matches(stem, terms_by_stem, 5, LIKE))
-        return list(chain.from_iterable(terms_by_stem[stem] for stem in similar))
-
-    def find_spellings(self, term: str, text: str) -> set[str]:
-        """Return the words of a text, in lower case, that are indexed as a term."""
-        language = term.rpartition(":")[0]
-        words = word_pattern().findall(text.lower())
-        return {word for word in words if term in self.analyse(word, language)}
 
     def scores(self, text: str, ids: Ids) -> Floats:
         """Return the scores of `search` for the chunks `ids` (n,): float32 (n,).
@@ -554,24 +417,7 @@ class LexicalIndex:
 
     def document_frequency(self, term: str) -> int:
         """Return the number of chunks that contain an analysed term (a word or a code)."""
-        if any("\ud800" <= char <= "\udfff" for char in term):
-            # The term has half of a surrogate pair, and tantivy only takes UTF-8.
-            return 0
-        field, option = (CODES, "basic") if is_code(term) else (WORDS, "freq")
-        with panics_are_damage(self.folder):
-            if not self._deleted:
-                return self._searcher.doc_freq(field, term)
-            if term not in self._frequencies:
-                query = tantivy.Query.term_query(self._index.schema, field, term, option)
-                # The stub of `search` lacks the count.
-                result: Any = self._searcher.search(query, 1, count=True)
-                self._frequencies[term] = int(result.count)
-            return self._frequencies[term]
-
-    def idf(self, terms: Sequence[str]) -> Weights:
-        """Return ln(1 + (N − df + ½)/(df + ½)) of analysed terms, shape (len(terms),)."""
-        frequencies = list(map(self.document_frequency, terms))
-        return idf(np.array(frequencies, np.int64), self.count)
+        return self.vocabulary.document_frequency(term)
 
     def _search_in_threads(self, texts: Sequence[str], k: int, bonus: bool) -> Iterator[Ranking]:
         threads = os.cpu_count() or 1
@@ -630,7 +476,7 @@ class LexicalIndex:
             clauses.append((tantivy.Occur.Should, self._build_clause(word, weight)))
         for code, parts in terms.codes.items():
             has_code = tantivy.Query.term_query(self._index.schema, CODES, code, "basic")
-            bonus = code_bonus(self.idf(parts))
+            bonus = code_bonus(self.vocabulary.idf(parts))
             scored = tantivy.Query.const_score_query(has_code, bonus)
             clauses.append((tantivy.Occur.Should, scored))
         return tantivy.Query.boolean_query(clauses)
@@ -640,14 +486,8 @@ class LexicalIndex:
         if self._deleted:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
             (counted_idf,) = idf(counted, self._counted)
-            (true_idf,) = self.idf([word])
+            (true_idf,) = self.vocabulary.idf([word])
             weight *= float(true_idf / counted_idf)
         if weight == 1.0:
             return clause
         return tantivy.Query.boost_query(clause, weight)
-
-
-def _read_id(value: float | None) -> int:
-    if value is None:
-        raise ValueError("a chunk has no id")
-    return int(value)

@@ -18,9 +18,11 @@ from itertools import chain
 
 import numpy as np
 
-from engine.lexical.analysis import Analyzer, QueryTerms, find_joined
+from engine.lexical.analysis import Analyzer
 from engine.lexical.bm25 import idf
 from engine.lexical.characters import fold, normalise, spell_out
+from engine.lexical.codes import find_joined
+from engine.lexical.query_terms import QueryTerms
 
 Frequency = Callable[[str], int]
 Spellings = Mapping[str, Iterable[str]]
@@ -45,7 +47,12 @@ class Analyzers:
         self._spellings = spellings
         self._counts = {code: count for code, count in counts.items() if count}
         others = sorted(self._counts.keys() - {language})
-        self._others = {code: Analyzer(code, mark=f"{code}:") for code in others}
+        self._others = {code: Analyzer(code, prefix=f"{code}:") for code in others}
+
+    @property
+    def languages(self) -> set[str]:
+        """Codes of all languages that chunks are analysed in."""
+        return {self.main.language, *self._others}
 
     def of(self, language: str) -> Analyzer:
         """Return the analyzer of `language`: the main one if no chunks are in that language."""

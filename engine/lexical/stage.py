@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
-VERSION = 13
+VERSION = 14
 TITLES = "titles.json"
 LANGUAGES = "languages.json"
 SAMPLE = 200

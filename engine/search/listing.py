@@ -129,7 +129,7 @@ class Listing:
 
     def _build_hit(self, query: str, passage: PresentPassage, *, with_stop_words: bool) -> Hit:
         """Return a passage as a hit that has no rank yet."""
-        from engine.lexical.analysis import matched_spans
+        from engine.lexical.matches import matched_spans
 
         chunk = passage.chunk
         document = passage.document

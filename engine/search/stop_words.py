@@ -48,7 +48,7 @@ def find_stop_words(
     Passages with the words in another case count only if no passage has them as typed.
     """
     words = word_pattern().findall(query)
-    if not words or not all(map(index.is_stop_word, words)):
+    if not words or not all(map(index.vocabulary.is_stop_word, words)):
         return None
     if allowed is not None and not len(allowed):
         return None

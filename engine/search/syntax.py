@@ -134,7 +134,8 @@ class ParsedQuery:
     `like`: id or path of the document that hits should resemble, or empty.
     `like_document`: that document. `documents`: ids of the documents to search in; None for all.
     `names`: the files among them that the query names. `keywords`, `meaning`: the texts that BM25
-    and the encoder get. `codes`: what documents write for codes that no chunk contains as typed.
+    and the encoder get. `missing_codes`: codes of the text, as typed, that no chunk contains.
+    `codes`: what documents write for them.
     """
 
     typed: str
@@ -146,6 +147,7 @@ class ParsedQuery:
     names: tuple[str, ...] = ()
     keywords: str = ""
     meaning: str = ""
+    missing_codes: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
 
     @property

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.text import LANGUAGES
-from engine.lexical.analysis import Analyzer, matched_spans
+from engine.lexical.analysis import Analyzer
 from engine.lexical.languages import (
     SAME_AS,
     detect_language,
@@ -19,6 +19,7 @@ from engine.lexical.languages import (
     main_language,
     supported_languages,
 )
+from engine.lexical.matches import matched_spans
 
 ENGLISH = Analyzer("en")
 PLAIN = Analyzer("none")
@@ -176,7 +177,7 @@ def test_single_characters_of_a_code_are_queried_only_without_longer_parts(
 ) -> None:
     assert list(PLAIN.query_terms(text).words) == words
     assert list(PLAIN.unstemmed(text).words) == words
-    assert list(Analyzer("none", mark="§").query_terms(text).words) == [
+    assert list(Analyzer("none", prefix="§").query_terms(text).words) == [
         f"§{word}" for word in words
     ]
 
@@ -199,6 +200,7 @@ def test_single_characters_of_a_code_are_queried_only_without_longer_parts(
         ("検索", "文検\n査", []),
         ("仕組み", "索エン\n仕組\nみ説明\n仕組", ["仕組\nみ", "仕組"]),
         ("finance", "The ﬁnance plan", ["ﬁnance"]),
+        ("0", "step \U0001f101", ["\U0001f101"]),  # whose plain form is `0,`
         ("the", "the end", []),
         ("", "text", []),
     ],
@@ -213,7 +215,7 @@ def test_any_text_can_be_analysed_and_marked(query: str, text: str) -> None:
         assert term
         assert not any(char.isspace() for char in term)
         term.encode()
-    spans = ENGLISH.matched_spans(query, text)
+    spans = matched_spans(query, text, "en")
     assert all(0 <= start < end <= len(text) for start, end in spans)
     assert all(before[1] < after[0] for before, after in pairwise(spans))
 
@@ -221,7 +223,7 @@ def test_any_text_can_be_analysed_and_marked(query: str, text: str) -> None:
 @given(ANY_TEXT)
 def test_a_text_that_shares_a_term_with_itself_is_marked(text: str) -> None:
     wanted = ENGLISH.query_terms(text)
-    assert bool(ENGLISH.matched_spans(text, text)) == bool(wanted.words or wanted.codes)
+    assert bool(matched_spans(text, text, "en")) == bool(wanted.words or wanted.codes)
 
 
 def test_detected_languages() -> None:

@@ -44,7 +44,7 @@ def build(tmp_path: Path, language: str, others: dict[int, str] | None = None) -
 def test_a_word_stands_for_the_compounds_with_it(
     tmp_path: Path, word: str, compounds: list[str]
 ) -> None:
-    found = find_compounds(build(tmp_path, "de"), word)
+    found = find_compounds(build(tmp_path, "de").vocabulary, word)
     assert [compound.term for compound in found] == compounds
 
 
@@ -66,7 +66,7 @@ def test_stems_of_compounds_may_differ(
     tmp_path: Path, word: str, text: str, compound: Compound
 ) -> None:
     index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
-    assert find_compounds(index, word) == [compound]
+    assert find_compounds(index.vocabulary, word) == [compound]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_plurals_in_s_that_the_stemmer_keeps(
     tmp_path: Path, word: str, text: str, other: str
 ) -> None:
     index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
-    assert find_other_number(index, word) == other
+    assert find_other_number(index.vocabulary, word) == other
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_word_with_a_short_stem_stands_for_no_compounds(
     tmp_path: Path, word: str, text: str
 ) -> None:
     index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
-    assert find_compounds(index, word) == []
+    assert find_compounds(index.vocabulary, word) == []
 
 
 @pytest.mark.parametrize(
@@ -115,22 +115,22 @@ def test_a_word_with_a_short_stem_stands_for_no_compounds(
     ],
 )
 def test_a_compound_stands_for_its_parts(tmp_path: Path, word: str, parts: tuple[str, ...]) -> None:
-    assert split_compound(build(tmp_path, "de"), word) == parts
+    assert split_compound(build(tmp_path, "de").vocabulary, word) == parts
 
 
 def test_a_stop_word_is_no_part_of_a_compound(tmp_path: Path) -> None:
     chunks = [(1, "Wir lassen die Anlage nach der Abnahme prüfen.")]
     index = LexicalIndex.build(tmp_path / "index", chunks, "de")
-    assert index.contains("Nach")
-    assert not index.has_chunks_with("Nach")
-    assert split_compound(index, "Nachlass") == ()
-    assert split_compound(index, "Anlagenabnahme") == ("Anlagen", "abnahme")
+    assert index.vocabulary.contains("Nach")
+    assert not index.vocabulary.has_chunks_with("Nach")
+    assert split_compound(index.vocabulary, "Nachlass") == ()
+    assert split_compound(index.vocabulary, "Anlagenabnahme") == ("Anlagen", "abnahme")
 
 
 def test_only_languages_that_write_compounds_as_one_word_have_any(tmp_path: Path) -> None:
-    english = build(tmp_path / "en", "en")
+    english = build(tmp_path / "en", "en").vocabulary
     assert find_compounds(english, "Laufzeit") == []
     assert split_compound(english, "Mieterkaution") == ()
-    mixed = build(tmp_path / "mixed", "en", {2: "de"})
+    mixed = build(tmp_path / "mixed", "en", {2: "de"}).vocabulary
     found = find_compounds(mixed, "Laufzeit")
     assert [compound.term for compound in found] == ["de:restlaufzeit", "de:vertragslaufzeit"]

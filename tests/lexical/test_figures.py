@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.lexical.analysis import Analyzer, matched_spans, split_into_compounds
-from engine.lexical.codes import has_longer_code
-from engine.lexical.figures import read_figure
+from engine.corpus.text.blocks import restore_text
+from engine.lexical.analysis import Analyzer
+from engine.lexical.code_spellings import has_longer_code
 from engine.lexical.index import LexicalIndex
+from engine.lexical.matches import matched_spans
+from engine.lexical.numbers.figures import read_figure
+from engine.lexical.words_and_codes import split_into_compounds
 
 PLAIN = Analyzer("none")
 FAULTS = Path(__file__).parents[3] / "shared" / "data" / "faults"
@@ -415,7 +418,7 @@ def test_what_is_written_in_two_ways_is_found_in_both(
     ids = np.arange(1, 18)
     scores = index.scores(query, ids)
     assert index.scorer().scores(index.query_terms(query, bonus=True), ids) == pytest.approx(scores)
-    spans = index.analyzer.matched_spans(query, chunks[found[0]])
+    spans = matched_spans(query, chunks[found[0]], language)
     assert spans
 
 
@@ -465,7 +468,7 @@ def test_signs_between_words_join_or_part_them(
     index = LexicalIndex.build(tmp_path / "index", chunks.items(), language)
     found = index.search(query, 13)[0].tolist()
     assert set(found[: len(texts)]) == texts
-    spans = index.analyzer.matched_spans(query, chunks[found[0]])
+    spans = matched_spans(query, chunks[found[0]], language)
     assert spans
     if query == "Wartungsvertrag":
         assert spans == [(4, 23)]
@@ -478,6 +481,7 @@ def test_a_spaced_out_word_is_found(tmp_path: Path, language: str) -> None:
         "b": "A L L G E M E I N E  B E D I N G U N G E N",
         "c": "the points a b c of d",
     }
+    texts = {key: restore_text(text) for key, text in texts.items()}
     assert search(tmp_path / "1", texts, "Rechnung", language) == ["a"]
     assert search(tmp_path / "2", texts, "Bedingungen", language) == ["b"]
     assert search(tmp_path / "3", texts, "abc", language) == []

@@ -109,7 +109,7 @@ def test_a_chunk_with_the_code_outranks_chunks_full_of_its_parts(
     assert ids.tolist() == [10, 11]
     without, plain = shared_index.search(code, 10, bonus=False)
     assert without.tolist() == [11, 10]
-    parts_idf = shared_index.idf(["phx", "121"]).sum()
+    parts_idf = shared_index.vocabulary.idf(["phx", "121"]).sum()
     assert scores[0] - plain[1] == pytest.approx(2.2 * parts_idf, rel=1e-5)
     assert scores[1] == pytest.approx(plain[0], rel=1e-6)
 
@@ -139,7 +139,7 @@ def test_document_frequency_and_idf(shared_index: LexicalIndex) -> None:
         shared_index.document_frequency(term) for term in ("pump", "phx-121", "absent", "\ud800")
     ] == [2, 1, 0, 0]
     expected = [math.log(1 + 4.5 / 2.5), math.log(1 + 6.5 / 0.5)]
-    assert shared_index.idf(["pump", "absent"]).tolist() == pytest.approx(expected)
+    assert shared_index.vocabulary.idf(["pump", "absent"]).tolist() == pytest.approx(expected)
     assert shared_index.count == 6
     assert shared_index.ids().tolist() == [-5, 10, 11, 12, 13, 14]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.lexical.analysis import Analyzer, matched_spans
+from engine.lexical.analysis import Analyzer
 from engine.lexical.impacts import query_weights
 from engine.lexical.index import LexicalIndex
+from engine.lexical.matches import matched_spans
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,10 @@ from engine.lexical.index import LexicalIndex
         ("45 Nm, 45nm or 45 N\u00b7m", ["=45-nm", "=45-nm", "=45-nm"]),
         ("5 \u00b5m, 5\u00b5m, 5um", ["=5-um", "=5-um", "=5-um"]),
         ("12 rooms", []),
+        ("5 kg, 5kg, 5 kilograms", ["=5-kg", "=5-kg", "=5-kg"]),
+        ("24 Stunden", ["=24-h"]),
+        ("10 k\u03a9, 10k\u03a9, 10 kOhm", ["=10-kohm", "=10-kohm", "=10-kohm"]),
+        ("5 EUR or 5 euros", ["=5-eur", "=5-eur"]),
         ("March 2031", ["=2031-03"]),
         ("Maerz 2031, m\u00e4rz 2031", ["=2031-03", "=2031-03"]),
         ("03/2031 and 2031-03", ["=2031-03", "=2031-03"]),
@@ -75,6 +80,10 @@ TEXTS = {
     21: "21 or 2 rooms, 5 rooms, a flat",
     22: "speed of 21km/h",
     23: "21 and 21 again",
+    24: "The pump is flushed within 24 h, or the seals at the other side of it go hard.",
+    25: "24 of the hours",
+    26: "A load of 100 \u03a9 at the end of the long cable that comes with the box from the shop.",
+    27: "Ohm asked 100",
 }
 
 
@@ -101,6 +110,8 @@ TEXTS = {
         ("AT&T", 18),
         ("flat 2,5 rooms", 20),
         ("21 km/h", 22),
+        ("24 hours", 24),
+        ("100 ohm", 26),
     ],
 )
 def test_a_sequence_comes_before_its_parts(
@@ -111,12 +122,12 @@ def test_a_sequence_comes_before_its_parts(
     ids = np.array(sorted(TEXTS))
     terms = index.query_terms(query, bonus=True)
     assert index.scorer().scores(terms, ids) == pytest.approx(index.scores(query, ids))
-    assert index.analyzer.matched_spans(query, TEXTS[best])
+    assert matched_spans(query, TEXTS[best], index.language)
 
 
 def test_a_sequence_counts_twice_in_a_short_query_only(tmp_path: Path) -> None:
     index = LexicalIndex.build(tmp_path / "index", TEXTS.items(), "en")
-    rarity = float(index.idf(["=windows-10"])[0])
+    rarity = float(index.vocabulary.idf(["=windows-10"])[0])
     short = "panes yard torque cable Windows 10"
     assert query_weights(index, short)["=windows-10"] == pytest.approx(2.2 * 2 * rarity)
     assert query_weights(index, f"{short} corridor")["=windows-10"] == pytest.approx(rarity)
@@ -127,7 +138,7 @@ def test_a_rare_spelling_counts_no_more_than_the_usual_one(tmp_path: Path) -> No
     chunks[9] = "e-mail number9"
     index = LexicalIndex.build(tmp_path / "index", chunks.items(), "en")
     scores = dict(zip(*map(np.ndarray.tolist, index.search("email", 9)), strict=True))
-    assert scores[9] == pytest.approx(index.idf(["email"])[0])
+    assert scores[9] == pytest.approx(index.vocabulary.idf(["email"])[0])
     assert scores[9] < scores[1] * 1.2
 
 

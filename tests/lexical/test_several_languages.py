@@ -171,7 +171,7 @@ def test_no_main_language(tmp_path: Path) -> None:
     assert set(found(index, "Lagers")) == {12, 21}
     assert set(found(index, "contracts")) == {5, 21}
     assert found(index, "contract") == [5]
-    assert index.analyse("Lagers", "de") == ["de:lag"]
+    assert index.vocabulary.analyse("Lagers", "de") == ["de:lag"]
     assert Counter(index.manifest.languages) == {"en": 5, "de": 3, "none": 1}
 
 
@@ -189,4 +189,5 @@ def test_which_language_a_document_is_analysed_in() -> None:
 def test_a_slip_is_like_a_word_by_the_stems_of_either_language(tmp_path: Path) -> None:
     chunks = [*CHUNKS, (6, "The freezer was left open at night.")]
     index = LexicalIndex.build(tmp_path / "index", chunks, "en", languages=LANGUAGES)
-    assert "freezer" in index.find_similar_terms("frezer")  # whose stem is `frez` in German
+    # Its stem is `frez` in German.
+    assert "freezer" in index.vocabulary.find_similar_terms("frezer")

@@ -13,8 +13,8 @@ import pytest
 from fixtures.errors import fails
 
 from engine.core.errors import DamagedError
-from engine.lexical.analysis import Analyzer
 from engine.lexical.index import LexicalIndex
+from engine.lexical.matches import matched_spans
 from engine.lexical.storage import files_folder
 from engine.lexical.writing import SPELLINGS
 from engine.search.syntax import Clause
@@ -145,10 +145,10 @@ def test_spellings_that_cannot_be_read_are_an_error_each_time(tmp_path: Path) ->
 
 def test_the_terms_of_a_beginning(index: LexicalIndex) -> None:
     for beginning in ("Stroess", "Ströß", "Stross"):
-        assert 1 in index.find_with_any(index.find_stems(beginning)).tolist()
-    matching = index.find_with_any(index.find_stems("Köl")).tolist()
+        assert 1 in index.find_with_any(index.vocabulary.find_stems(beginning)).tolist()
+    matching = index.find_with_any(index.vocabulary.find_stems("Köl")).tolist()
     assert 2 in matching
-    assert index.find_with_any(index.find_stems("Köl"), limit=1).tolist() == matching[:1]
+    assert index.find_with_any(index.vocabulary.find_stems("Köl"), limit=1).tolist() == matching[:1]
 
 
 def test_a_word_is_required_in_any_spelling(index: LexicalIndex) -> None:
@@ -156,7 +156,7 @@ def test_a_word_is_required_in_any_spelling(index: LexicalIndex) -> None:
         ids = index.find_with_words(word)
         assert ids is not None
         assert ids.tolist() == [1]
-    assert index.find_similar_terms("Köln") == []
+    assert index.vocabulary.find_similar_terms("Köln") == []
 
 
 @pytest.mark.parametrize(
@@ -171,9 +171,7 @@ def test_a_word_is_required_in_any_spelling(index: LexicalIndex) -> None:
 )
 @pytest.mark.parametrize("language", ["en", "none"])
 def test_each_spelling_is_marked(query: str, text: str, marked: list[str], language: str) -> None:
-    assert [
-        text[start:end] for start, end in Analyzer(language).matched_spans(query, text)
-    ] == marked
+    assert [text[start:end] for start, end in matched_spans(query, text, language)] == marked
 
 
 @pytest.mark.parametrize(

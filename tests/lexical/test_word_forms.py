@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.lexical.analysis import Analyzer, matched_spans
+from engine.lexical.analysis import Analyzer
 from engine.lexical.index import LexicalIndex
+from engine.lexical.matches import matched_spans
 
 SAME = {
     "en": [
@@ -113,4 +114,4 @@ def test_the_beginning_of_an_irregular_form_finds_its_term(tmp_path: Path) -> No
     chunks = [(1, "Three mice were bought."), (2, "Mint is green.")]
     index = LexicalIndex.build(tmp_path / "index", chunks, "en")
     for beginning in ("mic", "bough"):
-        assert index.find_with_any(index.find_stems(beginning)).tolist() == [1]
+        assert index.find_with_any(index.vocabulary.find_stems(beginning)).tolist() == [1]

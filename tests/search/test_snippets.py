@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engine.lexical.analysis import matched_spans
+from engine.lexical.matches import matched_spans
 from engine.search.snippets import fullest_window, snippet
 
 SPACES = " \n\t\u00a0\u2003\x1b\x00"

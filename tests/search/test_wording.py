@@ -47,6 +47,18 @@ def test_what_documents_write_otherwise_is_found(indexed: Any) -> None:
         assert "island.txt" not in [hit.path for hit in found.hits]
 
 
+def test_a_query_with_spaced_out_letters_finds_the_word(indexed: Any) -> None:
+    indexed.put("invoice.txt", ["RECHNUNG Nr. 17"])
+    indexed.put("other.txt", ["Die Punkte a b c d der Liste"])
+    indexed.index(language="de")
+    with closing(Searcher(indexed.project)) as searcher:
+        for query in ("R E C H N U N G", '"R E C H N U N G"', "r e c h n u n g"):
+            found = searcher.search(Search(query, "bm25", syntax=True))
+            assert [hit.path for hit in found.hits] == ["invoice.txt"], query
+        found = searcher.search(Search("a b c d", "bm25"))
+        assert [hit.path for hit in found.hits] == ["other.txt"]
+
+
 def test_a_program_that_searches_an_export_gets_the_same_wording(indexed: Any) -> None:
     for path, text in TEXTS.items():
         indexed.put(path, [text])

@@ -95,36 +95,37 @@ class DocumentsPane(DocumentsView):
         self._count()
 
     def _count(self) -> None:
+        """Count the files that the folders and patterns on the screen select."""
         if self.corpus is None:
             return
         include = self.query_one("#include", PatternField).patterns
         exclude = self.query_one("#exclude", PatternField).patterns
-        self._wanted = Scan(
+        self._wanted_scan = Scan(
             tuple(self.corpus.paths), tuple(include or CorpusSettings().include), tuple(exclude)
         )
         self._draw_note()
-        if not self._scanning and self._wanted != self.scanned:
+        if not self._is_scanning and self._wanted_scan != self.scanned:
             self.scan()
 
     @work(group="scan")
     async def scan(self) -> None:
         """Count the files, and again if the patterns have changed meanwhile."""
-        self._scanning = True
+        self._is_scanning = True
         try:
-            while self._wanted != self.scanned and self._wanted is not None:
-                wanted = self._wanted
+            while self._wanted_scan != self.scanned and self._wanted_scan is not None:
+                wanted = self._wanted_scan
                 await asyncio.sleep(QUIET_SECONDS if self.scanned else 0)
-                if wanted == self._wanted:
+                if wanted == self._wanted_scan:
                     await self._scan_once(wanted)
         finally:
-            self._scanning = False
+            self._is_scanning = False
 
     async def _scan_once(self, wanted: Scan) -> None:
         try:
-            self._scan = await self.ask(wanted)
+            self._counts = await self.ask(wanted)
             self._scan_error = None
         except EngineError as error:
-            self._scan = None
+            self._counts = None
             self._scan_error = error
         self.scanned = wanted
         if not self.is_attached:
@@ -139,13 +140,13 @@ class DocumentsPane(DocumentsView):
     @on(Input.Submitted, "PatternField")
     def _submit_patterns(self) -> None:
         if self._is_changed():
-            self.keep()
+            self.save()
         else:
             self.focus_primary()
 
-    def keep(self, then: Callable[[], object] | None = None) -> None:
+    def save(self, then: Callable[[], object] | None = None) -> None:
         """Save the patterns. `then`: called once they are saved."""
-        if self._scan_error is not None and self.scanned == self._wanted:
+        if self._scan_error is not None and self.scanned == self._wanted_scan:
             self.host.show_error(self._scan_error)
             return
         fields = [field for field in self.query(PatternField) if field.is_changed]
@@ -154,8 +155,10 @@ class DocumentsPane(DocumentsView):
             then or self.focus_primary,
         )
 
-    def _change(self, changes: dict[str, Any], then: Callable[[], object], what: str = "") -> None:
-        self.query_one(ChangeLine).propose(changes, what, then)
+    def _change(
+        self, changes: dict[str, Any], then: Callable[[], object], explanation: str = ""
+    ) -> None:
+        self.query_one(ChangeLine).propose(changes, explanation, then)
 
     @on(ChangeLine.Written)
     def _finish_change(self, event: ChangeLine.Written) -> None:
@@ -196,8 +199,8 @@ class DocumentsPane(DocumentsView):
             return
         paths = list(self.corpus.paths)
         removed = paths.pop(number)
-        what = f"This project stops reading {removed}. The folder itself is not changed.\n"
-        self._change({"corpus.paths": paths}, tree.focus, what)
+        explanation = f"This project stops reading {removed}. The folder itself is not changed.\n"
+        self._change({"corpus.paths": paths}, tree.focus, explanation)
 
     # Reading
 
@@ -223,13 +226,13 @@ class DocumentsPane(DocumentsView):
         `retry`: also read unchanged files that could not be read before.
         """
         if self._is_changed():
-            self.keep(partial(self._start, retry))
+            self.save(partial(self._start, retry))
         else:
             self._start(retry)
 
     @work(exclusive=True, group="reading")
     async def _start(self, retry: bool) -> None:
-        self._starting = True
+        self._is_starting = True
         self.draw()
         try:
             if retry:
@@ -238,7 +241,7 @@ class DocumentsPane(DocumentsView):
         except EngineError as error:
             self.host.show_error(error)
         finally:
-            self._starting = False
+            self._is_starting = False
             self.draw()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

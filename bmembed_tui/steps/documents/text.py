@@ -78,8 +78,10 @@ def format_left_out(status: ProjectStatus, total: int) -> str:
     files = total
     if status.done("ingest"):
         files = min(total, _count_left_out(status))
-    inside = f", and {total - files:,} inside files" if total > files else ""
-    return f"Left out: {format_count(files, 'file')}{inside}"
+    text = f"Left out: {format_count(files, 'file')}"
+    if total > files:
+        text += f", and {total - files:,} inside files"
+    return text
 
 
 def format_files(scan: Scanned) -> str:
@@ -115,7 +117,8 @@ def build_skipped_rows(
     Of `unread`, the last ingest's, only files that can be tried again count: `scan` lists what is
     passed over now. A path that occurs in several folders is shown with its folder.
     """
-    # `unread.files` and `scan.skipped` name only the first files; the totals count all.
+    # `unread.files` and `scan.skipped` name only the first files; the totals count all. A file is
+    # known by its folder and its path.
     failed = {(file.source, file.path): file.reason for file in unread.files if file.retryable}
     total = max(len(failed), unread.retryable)
     passed_over: dict[tuple[str, str], str] = {}
@@ -124,9 +127,11 @@ def build_skipped_rows(
         total += max(0, scan.skipped_total - len(passed_over))
     total += len(passed_over.keys() - failed.keys())
     reasons = list({**passed_over, **failed}.items())[:MAX_SHOWN]
-    times = Counter(path for (_, path), _ in reasons)
+    occurrences = Counter(path for (_, path), _ in reasons)
     rows = []
     for (source, path), reason in reasons:
-        label = f"{path} (in {source})" if times[path] > 1 else path
+        label = path
+        if occurrences[path] > 1:
+            label += f" (in {source})"
         rows.append((label, reason))
     return rows, total

@@ -50,13 +50,13 @@ class DocumentsView(StepPane):
         self.corpus: CorpusSettings | None = None
         self._settings_error: EngineError | None = None
         self._unread = UnreadFiles((), 0, 0)
-        self._left_out: Sequence[tuple[str, str]] = ()
-        self._scan: Scanned | None = None
+        self._left_out: Sequence[tuple[str, str]] = ()  # path and reason of each row
+        self._wanted_scan: Scan | None = None  # for the folders and patterns on the screen
+        self.scanned: Scan | None = None  # the scan that gave the counts or the error below
+        self._counts: Scanned | None = None
         self._scan_error: EngineError | None = None
-        self._wanted: Scan | None = None
-        self.scanned: Scan | None = None
-        self._scanning = False
-        self._starting = False
+        self._is_scanning = False
+        self._is_starting = False
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="documents-body", can_focus=False):
@@ -67,10 +67,8 @@ class DocumentsView(StepPane):
                     for name in ("include", "exclude"):
                         with Horizontal(classes="pattern-row"):
                             yield SafeLabel(name.capitalize())
-                            yield PatternField(
-                                placeholder="nothing" if name == "exclude" else "everything",
-                                id=name,
-                            )
+                            placeholder = "nothing" if name == "exclude" else "everything"
+                            yield PatternField(placeholder=placeholder, id=name)
                     yield SafeStatic(HINT, id="patterns-note")
                 with Vertical(id="documents-folders"):
                     yield SafeStatic("Folders", classes="part-title")
@@ -109,12 +107,14 @@ class DocumentsView(StepPane):
         return any(field.is_changed for field in self.query(PatternField))
 
     def is_reading(self) -> bool:
+        """Return whether a run reads the documents, or is about to."""
         run = self.host.run_state
-        is_first_stage = not run.current and run.stages.keys() <= set(SEARCH)
-        is_own_stage = run.current in STAGES or is_first_stage
-        return self._starting or (self.host.is_busy and is_own_stage)
+        is_about_to = not run.current and run.stages.keys() <= set(SEARCH)
+        is_at_own_stage = run.current in STAGES or is_about_to
+        return self._is_starting or (self.host.is_busy and is_at_own_stage)
 
     def is_read(self) -> bool:
+        """Return whether the documents are read, by the patterns on the screen."""
         return self.host.status.done("ingest") and not self._is_changed()
 
     # Drawing
@@ -128,7 +128,7 @@ class DocumentsView(StepPane):
         if error is None and not self._is_changed():
             error = self._scan_error
         text = format_status(
-            self.host.status, self.host.run_state, self._scan, error, is_reading=is_reading
+            self.host.status, self.host.run_state, self._counts, error, is_reading=is_reading
         )
         self.query_one("#documents-status", SafeStatic).update(text)
         if is_reading:
@@ -144,24 +144,24 @@ class DocumentsView(StepPane):
     def _draw_formats(self) -> None:
         table = self.query_one("#formats", SafeTable)
         table.clear()
-        for row in build_format_rows(self._scan):
+        for row in build_format_rows(self._counts):
             table.add_row(*row)
 
     def _draw_note(self) -> None:
         note = HINT
         if self._is_changed():
-            if self.scanned != self._wanted:
+            if self.scanned != self._wanted_scan:
                 note = plain("counting …", "$text-muted")
             elif self._scan_error:
                 note = format_error(self._scan_error)
-            elif self._scan:
-                files = format_files(self._scan)
+            elif self._counts:
+                files = format_files(self._counts)
                 text = f"{files} would be read. Enter saves the patterns, Esc reverts them."
                 note = plain(text, "$text-accent")
         self.query_one("#patterns-note", SafeStatic).update(note)
 
     def _draw_skipped(self) -> None:
-        rows, total = build_skipped_rows(self._unread, self._scan)
+        rows, total = build_skipped_rows(self._unread, self._counts)
         if rows != self._left_out:  # otherwise the cursor stays where it is
             self._left_out = rows
             table = self.query_one("#skipped", SafeTable)

@@ -21,7 +21,8 @@ NOTHING = (
     "Then every training query is looked up with it. These rankings are what the encoder learns"
     " from."
 )
-HEAD = 12
+HEAD = 12  # columns for the heading of a line
+# The automatic choices that are shown, with their headings.
 CHOICES = {"language": "  language", "other languages": "  others", "k": "  depth"}
 
 
@@ -61,11 +62,14 @@ def _format_rankings(status: ProjectStatus, record: StageRun) -> str:
     if not lists or not isinstance(lists, int):
         return "none: without training queries, nothing can be trained"
     k = record.summary.get("k")
-    depth = f": its best {k:,} chunks" if isinstance(k, int) else ""
+    depth = ""
+    if isinstance(k, int):
+        depth = f": its best {k:,} chunks"
     return f"{lists:,} lists, one for each query{depth}{_format_seconds(record)}"
 
 
 def _format_details(status: ProjectStatus, record: StageRun) -> Iterator[Content]:
+    """Return why a stage is out of date, its automatic choices, and its warnings."""
     if status.state(record.stage) == "stale":
         yield plain(f"  out of date: {status.stage(record.stage).reason}", "$text-warning")
     for setting, choice in record.choices.items():

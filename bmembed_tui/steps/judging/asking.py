@@ -20,7 +20,7 @@ from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.errors import EngineError
 
 Item = TypeVar("Item")
-ANSWERS = ("answer", "skip", "undo", "own")
+ANSWER_ACTIONS = ("answer", "skip", "undo", "own")
 
 
 def build_common_keys() -> list[BindingType]:
@@ -57,11 +57,11 @@ class AskingScreen(Screen[bool], Generic[Item]):
         super().__init__()
         self.ask = ask
         self.items: list[Item] = []
-        self.place = 0
+        self.place = 0  # the index of the item that is shown
         self.heading = ""
         self._is_busy = True
-        self._answered: set[int] = set()
-        self._has_answers = False
+        self._answered: set[int] = set()  # the indices of the items that were answered
+        self._has_answers = False  # whether items were answered before `begin` found others
 
     def compose(self) -> ComposeResult:
         yield SafeStatic(self.TITLE_TEXT, classes="asking-title")
@@ -121,10 +121,11 @@ class AskingScreen(Screen[bool], Generic[Item]):
         self._is_busy = True
         self.items = []
         self.place = 0
-        self._has_answers |= bool(self._answered)
+        if self._answered:
+            self._has_answers = True
         self._answered = set()
         self.hide_item()
-        self._ask_about("")
+        self._show_question("")
         self.query_one("#asking-note", SafeStatic).update("")
         self.say("Searching …")
         self._begin()
@@ -133,11 +134,11 @@ class AskingScreen(Screen[bool], Generic[Item]):
     async def _begin(self) -> None:
         try:
             self.items = await self.find_items()
-            await self._show()
+            await self._show_current()
         except EngineError as error:
             self.fail(error)
 
-    async def _show(self) -> None:
+    async def _show_current(self) -> None:
         """Show the item at the current place, or the note at the end."""
         if not self.is_attached:
             return
@@ -145,21 +146,21 @@ class AskingScreen(Screen[bool], Generic[Item]):
         if self._is_over:
             text = await self.end_note()
             self.hide_item()
-            self._ask_about("")
+            self._show_question("")
             note.update(plain(text, lines=True))
             self.say(self.heading)
         else:
             item = self.items[self.place]
             await self.show_item(item)
-            self._ask_about(self.question_of(item))
+            self._show_question(self.question_of(item))
             note.update("")
             count = f"{self.place + 1} of {len(self.items)}"
-            self.say(" · ".join(part for part in (count, self.heading) if part))
+            self.say(" · ".join(filter(None, (count, self.heading))))
         self._is_busy = False
         self.query_one("#asking-body").scroll_home(animate=False)
         self.refresh_bindings()
 
-    def _ask_about(self, query: str) -> None:
+    def _show_question(self, query: str) -> None:
         self.query_one("#asking-question", SafeStatic).update(plain(query))
 
     def say(self, text: str) -> None:
@@ -175,7 +176,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow answers only while there is an item, and not while the user types in the field."""
-        if action not in ANSWERS:
+        if action not in ANSWER_ACTIONS:
             return True
         if not self.is_attached or isinstance(self.focused, Input):
             return False
@@ -183,25 +184,23 @@ class AskingScreen(Screen[bool], Generic[Item]):
             return self.place > 0
         return action == "own" or not self._is_over
 
-    def action_answer(self, answer: str) -> None:
-        self._go_on(answer)
-
-    def action_skip(self) -> None:
-        self._go_on(None)
-
-    def _go_on(self, answer: str | None) -> None:
+    def action_answer(self, answer: str | None) -> None:
         if not self._is_busy:  # a key pressed twice is not an answer to the next item
             self._is_busy = True
             self._answer(answer)
 
+    def action_skip(self) -> None:
+        self.action_answer(None)
+
     @work(group="asking")
     async def _answer(self, answer: str | None) -> None:
+        """Save an answer, unless it is None, and show the next item."""
         try:
             if answer is not None:
                 await self.keep(self.items[self.place], answer)
                 self._answered.add(self.place)
             self.place += 1
-            await self._show()
+            await self._show_current()
         except EngineError as error:
             self.fail(error)
 
@@ -212,12 +211,13 @@ class AskingScreen(Screen[bool], Generic[Item]):
 
     @work(group="asking")
     async def _take_back(self) -> None:
+        """Show the item before, and take its answer back."""
         try:
             if self.place - 1 in self._answered:
                 await self.keep(self.items[self.place - 1], None)
                 self._answered.discard(self.place - 1)
             self.place -= 1
-            await self._show()
+            await self._show_current()
         except EngineError as error:
             self.fail(error)
 
@@ -242,7 +242,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
                 return
             self.query_one("#asking-own", Field).value = ""
             self.query_one("#asking-body").focus()
-            await self._show()
+            await self._show_current()
             if not new_items:
                 self.say(
                     f"“{query}” needs no look: there is nothing that could tell the lists apart."
@@ -253,10 +253,9 @@ class AskingScreen(Screen[bool], Generic[Item]):
     def _insert_items(self, new_items: list[Item]) -> None:
         """Ask about these next."""
         self.items[self.place : self.place] = new_items
-        answered = set()
-        for place in self._answered:
-            answered.add(place if place < self.place else place + len(new_items))
-        self._answered = answered
+        answered_before = {index for index in self._answered if index < self.place}
+        answered_after = self._answered - answered_before
+        self._answered = answered_before | {index + len(new_items) for index in answered_after}
 
     def action_page(self, direction: int) -> None:
         body = self.query_one("#asking-body")

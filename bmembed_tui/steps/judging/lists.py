@@ -66,7 +66,7 @@ class ListsScreen(AskingScreen[str]):
         super().__init__(ask)
         self._mode: ListMode | None = mode
         self._lists: TwoLists | None = None
-        self._systems: dict[str, str] = {}
+        self._systems: dict[str, str] = {}  # by query, the systems whose lists were shown
 
     def compose_item(self) -> ComposeResult:
         with Container(id="lists"):
@@ -80,16 +80,19 @@ class ListsScreen(AskingScreen[str]):
     async def find_items(self) -> list[str]:
         answer = await self.ask(ReadQuestionsToCompare(self._mode))
         self._mode = answer.mode
-        left = [question for question in answer.questions if question.answer is None]
+        unanswered = [question for question in answer.questions if question.answer is None]
         parts = [f"Lists of {answer.mode} search.", need_no_look(answer.same, answer.total)]
-        if generated := sum(question.generated for question in left):
+        generated = sum(question.generated for question in unanswered)
+        if generated:
             parts.append(f"{count_only_against(generated)}.")
         self.heading = " ".join(filter(None, (*parts, *answer.notes)))
-        return [question.query for question in left]
+        return [question.query for question in unanswered]
 
     async def find_own(self, query: str) -> list[str]:
         lists = await self.ask(CompareLists(query, self._mode))
-        return [] if lists.same else [lists.query]
+        if lists.same:
+            return []
+        return [lists.query]
 
     def question_of(self, item: str) -> str:
         return item
@@ -163,6 +166,8 @@ def _format_passage(passage: ListedPassage, room: int) -> Content:
     if place:
         place = f" · {place}"
     title = fit_text(hit.title or hit.path, max(4, room - len(place)))
-    head = plain(f"{hit.rank:>2} {title}{place}", "bold" if passage.differs else "")
-    row = Content.assemble(head, *build_snippet_rows(hit, room))
-    return row if passage.differs else row.stylize("$text-muted")
+    head = f"{hit.rank:>2} {title}{place}"
+    snippet = build_snippet_rows(hit, room)
+    if passage.differs:
+        return Content.assemble(plain(head, "bold"), *snippet)
+    return Content.assemble(plain(head), *snippet).stylize("$text-muted")

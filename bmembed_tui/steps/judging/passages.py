@@ -19,9 +19,6 @@ from engine.core.messages.preferences import (
 )
 from engine.core.messages.search import Judge
 
-RIGHT = "right"
-WRONG = "wrong"
-
 
 @dataclass(frozen=True, slots=True)
 class AskedPassage:
@@ -49,10 +46,10 @@ class PassagesScreen(AskingScreen[AskedPassage]):
 
     async def find_items(self) -> list[AskedPassage]:
         answer = await self.ask(ReadQuestionsToJudge())
-        settled = ""
+        notes = list(answer.notes)
         if answer.focused:
-            settled = need_no_look(answer.settled, answer.total)
-        self.heading = " ".join(filter(None, (settled, *answer.notes)))
+            notes.insert(0, need_no_look(answer.settled, answer.total))
+        self.heading = " ".join(filter(None, notes))
         return list_passages(answer)
 
     async def find_own(self, query: str) -> list[AskedPassage]:
@@ -74,7 +71,9 @@ class PassagesScreen(AskingScreen[AskedPassage]):
         self.query_one("#passage-text", SafeStatic).update("")
 
     async def keep(self, item: AskedPassage, answer: str | None) -> None:
-        relevant = None if answer is None else answer == RIGHT
+        relevant = None
+        if answer is not None:
+            relevant = answer == "right"
         await self.ask(Judge(item.query, item.passage.chunk_id, relevant))
 
     async def end_note(self) -> str:

@@ -21,9 +21,9 @@ from bmembed_tui.steps.model.text import (
     filter_topic,
     format_encoder,
     format_machine,
+    format_offer,
     format_preset,
     format_topic,
-    offer_line,
 )
 from bmembed_tui.widgets.change_line import ChangeLine, await_or_show_error
 from bmembed_tui.widgets.choice_row import ChoiceRow
@@ -45,16 +45,17 @@ ENCODERS = (
     ("folder", "on this machine"),
     ("server", "on a server"),
 )
-ALONE = {"encoder.endpoint": None, "encoder.endpoint_model": None}
+NO_SERVER = {"encoder.endpoint": None, "encoder.endpoint_model": None}
 BUNDLED = (DEFAULT_MODEL, f"sentence-transformers/{DEFAULT_MODEL}")
 DEVICES = tuple((name, name) for name in ("auto", "cpu", "cuda"))
 PRECISIONS = tuple((name, name) for name in ("auto", "float32", "bfloat16", "float16"))
+# The settings of the choices, by the ids of their widgets.
 KEYS = {
     "model-device": "encoder.device",
     "model-dtype": "encoder.dtype",
     "model-preset": "training.preset",
 }
-# By the doctor's topic.
+# Where the doctor's findings are shown, by their topic.
 NOTES = {
     "model": "#model-note",
     "device": "#device-note",
@@ -80,8 +81,8 @@ class ModelPane(StepPane):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._settings: Settings | None = None
-        self._values: Mapping[str, Any] = {}
-        self._languages = ""
+        self._preset_values: Mapping[str, Any] = {}
+        self._languages = ""  # those of the documents, as text
         self._fetcher = ModelFetcher(self, self._show_note)
 
     def compose_body(self) -> ComposeResult:
@@ -94,7 +95,7 @@ class ModelPane(StepPane):
                     id="model-folder",
                 )
                 yield SafeButton("Check", id="model-check")
-            yield ModelList(self._describe_encoder, self._compare_hint, classes="for-folder")
+            yield ModelList(self._format_encoder, self._format_note, classes="for-folder")
             with Horizontal(classes="encoder-row for-server"):
                 yield Field(placeholder="http://127.0.0.1:8080/v1", id="model-endpoint")
             with Horizontal(classes="encoder-row for-server"):
@@ -143,7 +144,7 @@ class ModelPane(StepPane):
             return
         former = self._settings
         self._settings = validate(answer.settings)
-        self._values = answer.preset
+        self._preset_values = answer.preset
         if former is None or former.encoder != self._settings.encoder:
             self._restore()
         self._show_choices()
@@ -182,39 +183,40 @@ class ModelPane(StepPane):
             return
         for name, key in KEYS.items():
             self.query_one(f"#{name}", ChoiceRow).show(attrgetter(key)(self._settings))
-        note = format_preset(self._settings.training, self._values)
+        note = format_preset(self._settings.training, self._preset_values)
         self.query_one("#preset-note", SafeStatic).update(note)
 
     def _show_encoder(self, kind: str) -> None:
+        """Show the fields for an encoder that is bundled, in a folder or on a server."""
         models = self.query_one(ModelList)
         if kind == "folder" and not models.display:
             models.find(self._find_encoders())
         for name in ("folder", "server"):
             self.query(f".for-{name}").set(display=kind == name)
 
-    def _compare_hint(self, encoders: Sequence[EncoderFile | EncoderOffer]) -> str:
+    def _format_note(self, encoders: Sequence[EncoderFile | EncoderOffer]) -> str:
         count = sum(isinstance(encoder, EncoderFile) for encoder in encoders)
-        found = f"{count} found; Enter checks one."
+        note = f"{count} found; Enter checks one."
         if count < len(encoders):
-            found += " ⇣ can be fetched."
+            note += " ⇣ can be fetched."
         return (
-            f"{found} To measure some on your queries:"
+            f"{note} To measure some on your queries:"
             f" engine encoders compare {self.host.project.argument} NAME …"
         )
 
-    def _describe_encoder(self, encoder: EncoderFile | EncoderOffer) -> Content:
+    def _format_encoder(self, encoder: EncoderFile | EncoderOffer) -> Content:
         if isinstance(encoder, EncoderOffer):
-            return offer_line(encoder, self._languages)
+            return format_offer(encoder, self._languages)
         return format_encoder(encoder)
 
     async def _find_encoders(self) -> tuple[EncoderFile | EncoderOffer, ...]:
-        """The encoders on this machine, then those of the catalogue."""
+        """Return the encoders on this machine, then those of the catalogue."""
         project = str(self.host.project.path)
-        printed = await run_command("encoders", "list", project, "--json")
-        encoders = parse_answer(tuple[EncoderFile, ...], printed)
+        output = await run_command("encoders", "list", project, "--json")
+        encoders = parse_answer(tuple[EncoderFile, ...], output)
         try:
-            proposed = await run_command("encoders", "propose", project, "--json")
-            proposal = parse_answer(EncoderProposal, proposed)
+            output = await run_command("encoders", "propose", project, "--json")
+            proposal = parse_answer(EncoderProposal, output)
         except EngineError:  # the encoders that are here can be chosen all the same
             return encoders
         self._languages = proposal.format_languages
@@ -252,11 +254,8 @@ class ModelPane(StepPane):
             note.update(format_topic(answer.findings, "model"))
             return
         self._show_findings(answer.findings)
-        changes: dict[str, str | None] = {"encoder.model": path, **ALONE}
-        if any(
-            (value or "") != attrgetter(name)(self._settings) for name, value in changes.items()
-        ):
-            self.query_one(ChangeLine).propose(changes)
+        if self._encoder.model != path or self._encoder.endpoint or self._encoder.endpoint_model:
+            self.query_one(ChangeLine).propose({"encoder.model": path, **NO_SERVER})
 
     # What is wanted
 
@@ -279,7 +278,7 @@ class ModelPane(StepPane):
             )
             self.query_one("#model-endpoint").focus()
         elif self._encoder.model not in BUNDLED or self._encoder.endpoint:
-            change.propose({"encoder.model": None, **ALONE})
+            change.propose({"encoder.model": None, **NO_SERVER})
         else:
             self.examine()
 
@@ -307,15 +306,12 @@ class ModelPane(StepPane):
     @on(Input.Submitted, "#model-endpoint-model")
     @on(Button.Pressed, "#model-server")
     def _use_server(self) -> None:
-        fields = {
-            "encoder.endpoint": "#model-endpoint",
-            "encoder.endpoint_model": "#model-endpoint-model",
-        }
-        changes: dict[str, str | None] = {
-            key: self.query_one(field, Input).value.strip() for key, field in fields.items()
-        }
-        if changes["encoder.endpoint"]:
-            self.query_one(ChangeLine).propose(changes)
+        address = self.query_one("#model-endpoint", Input).value.strip()
+        model = self.query_one("#model-endpoint-model", Input).value.strip()
+        if address:
+            self.query_one(ChangeLine).propose(
+                {"encoder.endpoint": address, "encoder.endpoint_model": model}
+            )
         else:
             self.query_one("#model-note", SafeStatic).update("✗ Type the server's address first.")
 

@@ -26,7 +26,7 @@ MACHINE = (
     "network",
     "permissions",
 )
-SUITS = 0.9
+MIN_KNOWN = 0.9
 """Share of the documents' text whose language an encoder must know to suit them."""
 LANGUAGES_HERE = "Here: 'on this machine' lists it, and Enter on it fetches it."
 """What to do about languages that the encoder does not know, in place of commands."""
@@ -54,23 +54,23 @@ def format_encoder(encoder: EncoderFile) -> Content:
     return Content.assemble(sign, plain(", ".join(encoder.names)), plain(facts, "$text-muted"))
 
 
-def offer_line(offer: EncoderOffer, languages: str) -> Content:
-    """Describe an encoder that can be fetched, and whether it suits the documents.
+def format_offer(offer: EncoderOffer, languages: str) -> Content:
+    """Return a line on an encoder that can be fetched, and whether it suits the documents.
 
     Example: `⇣ multilingual-e5-small 488.0 MB to fetch, many languages: suits your documents (84%
-    German)`.
+    German)`. `languages`: those of the documents; empty where they are not known.
     """
-    facts = f"  {size_text(offer.size)} to fetch, {offer.languages}"
+    verdict = ""
+    style = "$text-accent"
     if not offer.fits:
         verdict = ": too large for this machine"
-    elif offer.known >= SUITS:
-        verdict = f": suits your documents ({languages})" if languages else ""
-    else:
-        verdict = f": knows {offer.known:.0%} of your documents' text" if languages else ""
-    sign = ("⇣ ", "$text-accent" if offer.fits else "$text-muted")
-    return Content.assemble(
-        plain(*sign), plain(offer.name), plain(f"{facts}{verdict}", "$text-muted")
-    )
+        style = "$text-muted"
+    elif languages and offer.known >= MIN_KNOWN:
+        verdict = f": suits your documents ({languages})"
+    elif languages:
+        verdict = f": knows {offer.known:.0%} of your documents' text"
+    facts = f"  {size_text(offer.size)} to fetch, {offer.languages}{verdict}"
+    return Content.assemble(plain("⇣ ", style), plain(offer.name), plain(facts, "$text-muted"))
 
 
 def format_topic(findings: Iterable[Finding], topic: str) -> Content:
@@ -85,7 +85,7 @@ def format_topic(findings: Iterable[Finding], topic: str) -> Content:
             lines.append(replace(finding, follows=f"{finding.follows}. {LANGUAGES_HERE}"))
     if not lines:
         return plain("not known while something else is wrong", "$text-muted")
-    return Content("\n").join(_format_finding(finding, "") for finding in lines)
+    return Content("\n").join(_format_finding(finding, heading="") for finding in lines)
 
 
 def format_machine(findings: Iterable[Finding]) -> Content:
@@ -103,14 +103,19 @@ def format_machine(findings: Iterable[Finding]) -> Content:
     return Content("\n").join(_format_finding(finding, f"{finding.topic}: ") for finding in lines)
 
 
-def _format_finding(finding: Finding, name: str) -> Content:
-    sign = SIGNS.get(finding.state, ("✓ ", "$text-success"))
-    if finding.state == "problem":
-        style = ""
-    else:
-        style = "$text-muted"
-    follows = plain(finding.follows and f" — {finding.follows}", style, lines=not name)
-    return Content.assemble(plain(*sign), plain(name, "bold"), plain(finding.found), follows)
+def _format_finding(finding: Finding, heading: str) -> Content:
+    """Return a finding after its heading. Without a heading, it may take several lines."""
+    sign, sign_style = SIGNS.get(finding.state, ("✓ ", "$text-success"))
+    follows = ""
+    if finding.follows:
+        follows = f" — {finding.follows}"
+    style = "" if finding.state == "problem" else "$text-muted"
+    return Content.assemble(
+        plain(sign, sign_style),
+        plain(heading, "bold"),
+        plain(finding.found),
+        plain(follows, style, lines=not heading),
+    )
 
 
 def format_preset(training: TrainingSettings, values: Mapping[str, Any]) -> Content:
@@ -120,7 +125,7 @@ def format_preset(training: TrainingSettings, values: Mapping[str, Any]) -> Cont
     """
     steps = training.steps or values.get("steps")
     queries = training.queries_per_step or values.get("queries_per_step")
-    size = ""
+    text = f"{PRESETS.get(training.preset, '')}."
     if steps and queries:
-        size = f" At most {steps:,} steps of {queries:,} queries."
-    return plain(f"{PRESETS.get(training.preset, '')}.{size}")
+        text += f" At most {steps:,} steps of {queries:,} queries."
+    return plain(text)

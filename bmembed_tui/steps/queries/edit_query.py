@@ -68,8 +68,9 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog edit-dialog"):
-            labels = f"{query_label(self._row.kind)}, {query_label(self._row.split)}"
-            yield SafeStatic(f"Edit a query ({labels})", classes="dialog-title")
+            kind = query_label(self._row.kind)
+            split = query_label(self._row.split)
+            yield SafeStatic(f"Edit a query ({kind}, {split})", classes="dialog-title")
             with Vertical(id="edit-parts"):
                 with Vertical(id="edit-left"):
                     yield QueryText(

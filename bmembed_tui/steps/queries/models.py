@@ -9,7 +9,7 @@ from textual.content import Content
 from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.widgets.plain import plain
 from engine.core.messages.models import ListedModel
-from engine.core.text import size_text
+from engine.core.text import format_count, size_text
 
 NONE_FOUND = (
     "No GGUF file was found in bmembed's folder or those of LM Studio, Ollama and Hugging Face."
@@ -17,28 +17,29 @@ NONE_FOUND = (
 
 
 async def find_models(context: int) -> tuple[ListedModel, ...]:
-    """List language models, those on this machine first, then those of the catalogue.
+    """Return language models, those on this machine first, then those of the catalogue.
 
-    Each with whether `context` tokens fit into memory. Raises EngineError.
+    Each says whether it fits into memory with `context` tokens. Raises EngineError.
     """
-    listed = parse_answer(
-        tuple[ListedModel, ...], await run_command("models", "--context", str(context), "--json")
-    )
+    output = await run_command("models", "--context", str(context), "--json")
+    listed = parse_answer(tuple[ListedModel, ...], output)
     return tuple(model for model in listed if model.kind == "language model")
 
 
 def format_models_note(models: Sequence[ListedModel]) -> str:
-    """Say above the list how many are on this machine."""
+    """Return how many models are on this machine, and whether others can be fetched."""
     count = sum(model.here for model in models)
-    fetched = "" if count == len(models) else " ⇣ can be fetched."
     if count:
-        plural = "s" if count > 1 else ""
-        return f"{count} GGUF file{plural} on this machine; Enter takes one.{fetched}"
-    return f"{NONE_FOUND}{fetched}"
+        note = f"{format_count(count, 'GGUF file')} on this machine; Enter takes one."
+    else:
+        note = NONE_FOUND
+    if count < len(models):
+        note += " ⇣ can be fetched."
+    return note
 
 
 def format_model(model: ListedModel) -> Content:
-    """`✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
+    """Return `✓ tiny.gguf  LM Studio, 4.4 GB, llama Q4_K_M: fits, takes 5.1 GB`."""
     if not model.here:
         verdict = ""
         if not model.room:
@@ -49,8 +50,8 @@ def format_model(model: ListedModel) -> Content:
         return Content.assemble(
             plain("⇣ ", "$text-accent"), plain(model.name), plain(facts, "$text-muted")
         )
-    kind = " ".join(part for part in (model.architecture, model.quantisation) if part)
-    facts = ", ".join(part for part in (model.place, size_text(model.size), kind) if part)
+    kind = " ".join(filter(None, (model.architecture, model.quantisation)))
+    facts = ", ".join(filter(None, (model.place, size_text(model.size), kind)))
     sign, verdict, style = _find_verdict(model)
     return Content.assemble(
         plain(f"{sign} ", style),

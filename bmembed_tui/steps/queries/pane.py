@@ -26,8 +26,9 @@ from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 from engine.core.messages.project import ProjectStatus
 
-READ = ("ingest", "index")
-PRIMARY = {
+READING_STAGES = ("ingest", "index")
+# By the state of the queries: the label of the first button, and the other buttons.
+PRIMARY_LABELS = {
     "unknown": "Continue",
     "unread": "Read the documents first",
     "new": "Generate the queries and go on",
@@ -65,7 +66,7 @@ class QueriesPane(StepPane):
         super().__init__(**options)
         self.state = "unknown"  # as `find_queries_state` returns it
         self._view = ""  # the user's choice, table or source; empty: the table, if there is one
-        self._drawn: tuple[object, ...] = ()
+        self._drawn_keys: tuple[object, ...] = ()  # what the keys that work depend on
 
     def compose_body(self) -> ComposeResult:
         yield SafeStatic("", id="queries-state")
@@ -120,14 +121,14 @@ class QueriesPane(StepPane):
         report = format_generation(self.host.run_state, self.host.history)
         is_visible = not shows_table and self.host.pane is self
         source.set_state(self.state, report, is_visible=is_visible)
-        drawn = (self.state, shows_table, source.sampling)
-        if drawn != self._drawn:
-            self._drawn = drawn
+        drawn_keys = (self.state, shows_table, source.sampling)
+        if drawn_keys != self._drawn_keys:
+            self._drawn_keys = drawn_keys
             self.refresh_bindings()
 
     def _draw_buttons(self, is_paused: bool) -> None:
         primary = self.query_one("#primary", SafeButton)
-        primary.label = PRIMARY[self.state]
+        primary.label = PRIMARY_LABELS[self.state]
         primary.disabled = self.state == "running"
         buttons = BUTTONS.get(self.state, ())
         for name in ("only", "again"):
@@ -214,7 +215,7 @@ class QueriesPane(StepPane):
 
     def action_primary(self) -> None:
         if self.state == "unread":
-            self._start(READ)
+            self._start(READING_STAGES)
         elif self.state in ("new", "stale"):
             self._start(STAGES, follow=True)
         else:

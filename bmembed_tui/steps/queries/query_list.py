@@ -33,7 +33,9 @@ from engine.core.messages.queries import (
     ReadQueries,
 )
 from engine.core.records import query_label
+from engine.core.text import format_count
 
+# The filters besides the kinds and splits of queries.
 ALL = "all"
 LEFT_OUT = "left out"
 STALE_NOW = "Ranking and training are out of date now: the next run does them again."
@@ -59,8 +61,8 @@ class QueryList(Vertical):
     def __init__(self, ask: Ask, **options: Any) -> None:
         super().__init__(**options)
         self._ask = ask
-        self._fetching = False
-        self._deleting = False
+        self._is_fetching = False
+        self._is_deleting = False
         self._page: QueryPage | None = None
 
     def compose(self) -> ComposeResult:
@@ -88,8 +90,9 @@ class QueryList(Vertical):
             return []
         if self.table.marked:
             return sorted(self.table.marked)
-        current = self.table.current
-        return [current.id] if current else []
+        if self.table.current is None:
+            return []
+        return [self.table.current.id]
 
     @property
     def _shows_rejected(self) -> bool:
@@ -122,8 +125,8 @@ class QueryList(Vertical):
 
         Does nothing while that question is open.
         """
-        if self.chosen and not self._deleting:
-            self._deleting = True
+        if self.chosen and not self._is_deleting:
+            self._is_deleting = True
             self._delete(self.chosen)
 
     @work(group="delete")
@@ -131,14 +134,14 @@ class QueryList(Vertical):
         try:
             await self._delete_after_question(ids)
         finally:
-            self._deleting = False
+            self._is_deleting = False
 
     async def _delete_after_question(self, ids: list[int]) -> None:
         text = (
             "What is deleted stays deleted when queries are made again. Ranking and training become"
             " stale."
         )
-        count = "1 query" if len(ids) == 1 else f"{len(ids):,} queries"
+        count = format_count(len(ids), "query", "queries")
         answers = (("delete", "Delete"), ("keep", "Keep"))
         question = QuestionDialog(f"Delete {count}?", text, answers)
         if await self.app.push_screen_wait(question) != "delete":
@@ -171,7 +174,7 @@ class QueryList(Vertical):
     @work(exclusive=True, group="pages")
     async def read(self, wait: float = 0, *, more: bool = False) -> None:
         """Read the shown queries again, or with `more` the next page, after `wait` seconds."""
-        self._fetching = True
+        self._is_fetching = True
         try:
             await asyncio.sleep(wait)
             shown = len(self.table.queries)
@@ -194,7 +197,7 @@ class QueryList(Vertical):
             if self.is_attached:
                 self.query_one("#list-counts", SafeStatic).update(format_error(error))
         finally:
-            self._fetching = False
+            self._is_fetching = False
 
     def on_resize(self) -> None:
         if self._page is not None:
@@ -226,13 +229,15 @@ class QueryList(Vertical):
         choices = [(ALL, ALL)]
         for key, number in counts.items():
             label = query_label(key)
-            choices.append((key, f"{label} {number:,}" if with_counts else label))
+            if with_counts:
+                label += f" {number:,}"
+            choices.append((key, label))
         row = self.query_one(row_id, ChoiceRow)
         row.show(row.value, choices)
 
     @on(QueryTable.Wanted)
     def _read_more(self) -> None:
-        if not self._fetching:
+        if not self._is_fetching:
             self.read(more=True)
 
     @on(DataTable.RowHighlighted)
@@ -249,8 +254,10 @@ class QueryList(Vertical):
         parts.append(plain(row.text))
         if row.reason:
             parts.append(plain(f"\nLeft out: {row.reason}", "bold"))
-        where = f"{row.path}: {row.evidence}" if row.evidence else row.path
-        detail.update(Content.assemble(*parts, "\n", plain(where, "$text-muted")))
+        source = row.path
+        if row.evidence:
+            source += f": {row.evidence}"
+        detail.update(Content.assemble(*parts, "\n", plain(source, "$text-muted")))
 
     @on(Input.Changed, "#list-find")
     def _filter_by_text(self) -> None:
@@ -270,9 +277,10 @@ class QueryList(Vertical):
 
 
 def build_table_row(row: QueryRow, number: int) -> QueryRow:
-    """Return a query as the table takes it.
+    """Return a query as the table takes it. `number`: its place in the list.
 
-    A query that was left out has no id and no split of its own.
+    A query that was left out has no id and no split of its own: it gets a negative id, which no
+    other row has.
     """
     if row.id:
         return row
@@ -286,7 +294,7 @@ def format_counts(answer: QueryPage) -> Content:
     if not made and not kept:
         return plain("There are no queries.")
     share = ""
-    if made >= kept and made:
+    if made and made >= kept:  # imported queries are kept, but not made
         share = f" ({100 * kept // made}%)"
     counts = plain(f"{kept:,} queries kept of {made:,} made{share}. ", "bold")
     reasons = ", ".join(

@@ -46,6 +46,7 @@ class QuerySample(Container):
     def __init__(self, project: Path, **options: Any) -> None:
         super().__init__(**options)
         self._project = project
+        # What the lines stand for: a query with its chunk, or a chunk without a query.
         self._lines: list[tuple[SampledChunk, SampledQuery | None]] = []
 
     def compose(self) -> ComposeResult:
@@ -100,13 +101,16 @@ class QuerySample(Container):
     def show(self, sample: Sample) -> None:
         """Show the queries, then the chunks without a query, then the basis of the estimate."""
         self._lines = []
-        for item in sample.items:
-            self._lines += [(item, query) for query in item.queries]
-        self._lines += [(item, None) for item in sample.items if not item.queries]
+        for chunk in sample.items:
+            self._lines += [(chunk, query) for query in chunk.queries]
+        self._lines += [(chunk, None) for chunk in sample.items if not chunk.queries]
         self.query_one("#sample-summary", SafeStatic).update(format_sample(sample))
         options = self.query_one("#sample-queries", SafeOptions)
         basis = plain(f"· The time is an estimate: {sample.estimate.basis}.", "$text-muted")
-        lines = [(str(number), _format_line(*line)) for number, line in enumerate(self._lines)]
+        lines = [
+            (str(number), _format_line(chunk, query))
+            for number, (chunk, query) in enumerate(self._lines)
+        ]
         options.show([*lines, ("basis", basis)], "0")
         self.set_class(bool(self._lines), "-shown")
         self._show_chunk(0)
@@ -118,10 +122,10 @@ class QuerySample(Container):
     def _show_chunk(self, number: int) -> None:
         if not 0 <= number < len(self._lines):
             return
-        item, query = self._lines[number]
+        chunk, query = self._lines[number]
         evidence = query.evidence if query else ""
-        span = evidence_span(evidence, item.chunk)
-        text = format_chunk(item.path, item.title, item.chunk, span, evidence)
+        span = evidence_span(evidence, chunk.chunk)
+        text = format_chunk(chunk.path, chunk.title, chunk.chunk, span, evidence)
         self.query_one("#sample-chunk", SafeStatic).update(text)
         self.query_one("#sample-source").scroll_home(animate=False)
 
@@ -129,10 +133,10 @@ class QuerySample(Container):
         self.set_class(self.size.width >= WIDE, "-wide")
 
 
-def _format_line(item: SampledChunk, query: SampledQuery | None) -> Content:
+def _format_line(chunk: SampledChunk, query: SampledQuery | None) -> Content:
     if query is None:
-        problem = item.problem or "too little text"
-        return plain(f"✗ no query from {item.path}: {problem}", "$text-muted")
+        problem = chunk.problem or "too little text"
+        return plain(f"✗ no query from {chunk.path}: {problem}", "$text-muted")
     kind = plain(f"{query_label(query.kind)}: ", "$text-muted")
     if query.kept:
         return Content.assemble(plain("✓ ", "$text-success"), kind, plain(query.text))
@@ -146,9 +150,9 @@ def format_sample(sample: Sample) -> Content:
         return plain("No query could be made from these chunks.", "bold")
     total = 0
     kept = 0
-    for item in sample.items:
-        total += len(item.queries)
-        kept += sum(query.kept for query in item.queries)
+    for chunk in sample.items:
+        total += len(chunk.queries)
+        kept += sum(query.kept for query in chunk.queries)
     model = f" by {sample.model}" if sample.model else ""
     share = f"{kept} of {total} queries kept ({sample.kept_share:.0%})"
     estimate = sample.estimate

@@ -59,14 +59,13 @@ MEANINGS = {
         " added; else the documents' own sentences. The run shows which, and why."
     ),
 }
+# What to do where a backend lacks a value.
 NEEDS = {
     "gguf": "Type the path of a GGUF file, then Enter; or take one of those on this machine.",
     "endpoint": "Type the server's address, such as http://127.0.0.1:8080/v1, then Enter.",
     "imported": "Type the path of a file with queries, then Enter imports it.",
     "both": "Type the path of a file with queries, then Enter imports it.",
 }
-
-
 SAMPLE_STATES = ("new", "stale", "made")  # the documents are read, and no run is in progress
 IMPORTED = (
     "✓ The file's queries were imported. The sample shows which passages they were joined to."
@@ -95,7 +94,7 @@ class QuerySource(Vertical):
         self._queries: QuerySettings | None = None
         self._state = "unknown"
         self._is_visible = False
-        self._sampled = False
+        self._was_sampled = False  # whether a sample was begun since the project was opened
         self._fetcher = ModelFetcher(self, self.show_note)
 
     def compose(self) -> ComposeResult:
@@ -162,7 +161,9 @@ class QuerySource(Vertical):
         return self._queries.backend if self._queries else ""
 
     def _show_backend(self, backend: str) -> None:
-        missing = describe_missing("llm") if backend == "gguf" else ""
+        missing = ""
+        if backend == "gguf":
+            missing = describe_missing("llm")
         for row in self.query(".source-row"):
             row.display = row.has_class(f"for-{backend}") and not missing
         models = self.query_one(ModelList)
@@ -184,7 +185,7 @@ class QuerySource(Vertical):
         """Show a line under the fields: what is needed, what was done, or what went wrong."""
         note = self.query_one("#source-note", SafeStatic)
         note.update(text)
-        note.display = bool(text if isinstance(text, str) else text.plain)
+        note.display = bool(str(text))
 
     @property
     def imported_files(self) -> int:
@@ -197,8 +198,9 @@ class QuerySource(Vertical):
         count = self.imported_files
         if not count:
             return ""
-        files = "1 file was" if count == 1 else f"{count} files were"
-        return f"✓ {files} imported so far."
+        if count == 1:
+            return "✓ 1 file was imported so far."
+        return f"✓ {count} files were imported so far."
 
     # The sample
 
@@ -218,8 +220,9 @@ class QuerySource(Vertical):
         self._sample_at_first()
 
     def _sample_at_first(self) -> None:
+        """Make the first sample of new queries at once, if that needs no model."""
         is_free = self._backend == "extractive"
-        if self._is_visible and self._state == "new" and is_free and not self._sampled:
+        if self._is_visible and self._state == "new" and is_free and not self._was_sampled:
             self.sample()
 
     @property
@@ -228,7 +231,7 @@ class QuerySource(Vertical):
 
     @on(Button.Pressed, "#sample-button")
     def sample(self) -> None:
-        self._sampled = True
+        self._was_sampled = True
         self.query_one(QuerySample).begin()
 
     def stop(self) -> None:
@@ -280,6 +283,7 @@ class QuerySource(Vertical):
         self._use("gguf", {"queries.model": path})
 
     def _use(self, backend: str, settings: Mapping[str, Any]) -> None:
+        """Propose the backend with its settings, or say what it still needs."""
         if self._lacks(backend):
             self.show_note(f"✗ {NEEDS[backend]}")
         else:

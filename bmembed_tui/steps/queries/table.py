@@ -14,9 +14,11 @@ from bmembed_tui.widgets.text_rows import fit_text
 from engine.core.messages.queries import PAGE, QueryRow
 from engine.core.records import query_label
 
+# Columns of the terminal for the table's columns; each cell has a blank at both sides.
 KIND_WIDTH = 10
 SPLIT_WIDTH = 10
 DOCUMENT_WIDTH = 32
+PADDING = 2
 WIDE = 100  # columns from which the document is shown, too
 NEAR = PAGE // 4  # rows before the end at which the next page is requested
 
@@ -64,6 +66,7 @@ class QueryTable(SafeTable):
         self._draw()
 
     def _draw(self, offset: int = 0) -> None:
+        """Draw the rows from `offset` on; without it, everything."""
         cursor = self.cursor_row
         is_wide = self.size.width >= WIDE
         if not offset:
@@ -79,11 +82,10 @@ class QueryTable(SafeTable):
     def _draw_columns(self, is_wide: bool) -> None:
         self.clear(columns=True)
         columns = {"kind": KIND_WIDTH, "split": SPLIT_WIDTH}
-        document_space = 0
         if is_wide:
             columns["document"] = DOCUMENT_WIDTH
-            document_space = DOCUMENT_WIDTH + 2
-        self._text_width = max(8, self.size.width - KIND_WIDTH - SPLIT_WIDTH - document_space - 7)
+        used = PADDING + sum(width + PADDING for width in columns.values())
+        self._text_width = max(8, self.size.width - used - 1)  # a column at the right stays free
         for name, width in {"query": self._text_width, **columns}.items():
             self.add_column(name, width=width)
 
@@ -103,8 +105,8 @@ class QueryTable(SafeTable):
 
     def _request_more(self) -> None:
         """Ask for the next page if the last row is near."""
-        last = max(self.cursor_row, int(self.scroll_offset.y) + self.size.height)
-        if len(self.queries) < self.total and last + NEAR >= len(self.queries):
+        last_row = max(self.cursor_row, int(self.scroll_offset.y) + self.size.height)
+        if len(self.queries) < self.total and last_row + NEAR >= len(self.queries):
             self.post_message(self.Wanted())
 
     def action_mark(self) -> None:

@@ -91,7 +91,7 @@ def format_chunk(
 ) -> Content:
     """Return a chunk below its document's path and title, with the evidence marked.
 
-    Evidence that is not in the chunk follows it.
+    `span`: where the evidence is in the chunk; None if it is not there, and then it follows.
     """
     heading = [plain(path, "$text-muted"), plain(title, "bold")]
     head = Content("\n").join(part for part in heading if part.plain)

@@ -12,6 +12,7 @@ from engine.core.figures import Interval
 from engine.core.systems import BASE
 
 NAME_WIDTH = 16  # the minimum, including the sign of what is in use
+VALUE_WIDTH = 7  # of `100.0` with the blanks around it and after the interval
 MIN_PLOT = 10
 WIDE = 96  # columns from which the differences are written out
 STYLES = {"better": "$text-success", "worse": "$text-error"}
@@ -28,40 +29,47 @@ def draw_interval_chart(figures: Sequence[Figure], width: int) -> Content:
         return plain("Nothing was measured.")
     low = min(figure.interval.low for figure in figures)
     high = max(figure.interval.high for figure in figures)
-    gaps = [_format_gap(figure, short=width < WIDE) for figure in figures]
+    differences = [_format_difference(figure, short=width < WIDE) for figure in figures]
     name_width = max(NAME_WIDTH, *(len(figure.name) + 2 for figure in figures))
-    plot = width - name_width - 7 - max(map(len, gaps)) - 2
-    if plot >= MIN_PLOT:
-        intervals = [f" {draw_interval(figure.interval, low, high, plot)} " for figure in figures]
+    room = width - name_width - VALUE_WIDTH  # for the intervals and the differences
+    plot_width = room - max(map(len, differences)) - 2  # a blank before and after it
+    if plot_width >= MIN_PLOT:
+        intervals = [
+            f" {draw_interval(figure.interval, low, high, plot_width)} " for figure in figures
+        ]
     else:
         intervals = _format_intervals(figures)
-        gaps = _shorten_gaps(gaps, width - name_width - 7 - len(intervals[0]))
+        differences = _shorten_differences(differences, room - len(intervals[0]))
     lines = []
-    for figure, interval, gap in zip(figures, intervals, gaps, strict=True):
-        verdict = figure.gap.verdict if figure.gap else ""
+    for figure, interval, difference in zip(figures, intervals, differences, strict=True):
+        verdict = figure.difference.verdict if figure.difference else ""
         line = Content.assemble(
             plain("✓ " if figure.in_use else "  ", "$text-success"),
             plain(f"{figure.name:<{name_width - 2}}", "bold"),
             plain(f"{figure.interval.value:5.1f} "),
             plain(interval, "$text-accent"),
             plain(" "),
-            plain(gap, STYLES.get(verdict, "$text-muted")),
+            plain(difference, STYLES.get(verdict, "$text-muted")),
         )
         lines.append(line)
     return Content("\n").join(lines)
 
 
-def _shorten_gaps(gaps: list[str], room: int) -> list[str]:
-    """Return differences in `room` cells: without plus signs, else without intervals."""
-    if max(map(len, gaps)) <= room:
-        return gaps
-    shorter = [gap.replace("[+", "[").replace(", +", ",").replace(", ", ",") for gap in gaps]
+def _shorten_differences(texts: list[str], room: int) -> list[str]:
+    """Return differences in `room` cells.
+
+    `▲ +2.0 [+1.0, +3.0]` becomes `▲ +2.0 [1.0,3.0]`; if that does not fit, `▲ +2.0`.
+    """
+    if max(map(len, texts)) <= room:
+        return texts
+    shorter = [text.replace("[+", "[").replace(", +", ",").replace(", ", ",") for text in texts]
     if max(map(len, shorter)) <= room:
         return shorter
-    return [gap.partition(" [")[0] for gap in gaps]
+    return [text.partition(" [")[0] for text in texts]
 
 
 def _format_intervals(figures: Sequence[Figure]) -> list[str]:
+    """Return the intervals as `low–high`, all of the same width."""
     texts = [f"{figure.interval.low:.1f}–{figure.interval.high:.1f}" for figure in figures]
     width = max(map(len, texts))
     return [text.ljust(width) for text in texts]
@@ -86,11 +94,14 @@ def draw_interval(interval: Interval, low: float, high: float, width: int) -> st
     return "".join(cells)
 
 
-def _format_gap(figure: Figure, *, short: bool) -> str:
-    gap = figure.gap
-    if gap is None:
+def _format_difference(figure: Figure, *, short: bool) -> str:
+    """Return `▲ +2.0 [+1.0, +3.0]` if `short`, else `▲ +2.0 (+1.0 to +3.0) better`."""
+    difference = figure.difference
+    if difference is None:
         return "baseline" if figure.system == BASE else ""
-    sign = VERDICT_SIGNS[gap.verdict]
+    low = f"{difference.low:+.1f}"
+    high = f"{difference.high:+.1f}"
+    text = f"{VERDICT_SIGNS[difference.verdict]} {difference.value:+.1f}"
     if short:
-        return f"{sign} {gap.value:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
-    return f"{sign} {gap.value:+.1f} ({gap.low:+.1f} to {gap.high:+.1f}) {gap.verdict}"
+        return f"{text} [{low}, {high}]"
+    return f"{text} ({low} to {high}) {difference.verdict}"

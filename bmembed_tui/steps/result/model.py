@@ -26,12 +26,12 @@ VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "p
 class Figure:
     """What a system reaches, in percent.
 
-    `gap`: the difference to base. `in_use`: whether search uses this system.
+    `difference`: to base. `in_use`: whether search uses this system.
     """
 
     system: str
     interval: Interval
-    gap: Difference | None = None
+    difference: Difference | None = None
     in_use: bool = False
 
     @property
@@ -41,19 +41,19 @@ class Figure:
 
 
 def list_figures(
-    table: FigureTable, metric: str, own: Collection[str] = IN_USE_ALONE
+    table: FigureTable, metric: str, in_use: Collection[str] = IN_USE_ALONE
 ) -> list[Figure]:
     """Return a figure for every measured system, in a fixed order.
 
-    `own`: the systems whose figures are those of what is in use.
+    `in_use`: the systems whose figures are those of what is in use.
     """
     figures = []
-    for name in sort_systems(table.systems.keys() - find_twins(own)):
+    for name in sort_systems(table.systems.keys() - find_twins(in_use)):
         interval = table.systems[name].get(metric)
         if interval is not None:
-            gap = table.differences.get(name, {}).get(metric)
-            is_in_use = name in own or name.endswith(IN_USE)
-            figures.append(Figure(name, interval, gap, is_in_use))
+            difference = table.differences.get(name, {}).get(metric)
+            is_in_use = name in in_use or name.endswith(IN_USE)
+            figures.append(Figure(name, interval, difference, is_in_use))
     return figures
 
 
@@ -77,8 +77,8 @@ def format_caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> st
     notes = []
     if table.synthetic:
         notes.append(FLATTERING)
-    gaps = table.differences.get(ADAPTED, {}).values()
-    has_gain = any(gap.verdict == "better" for gap in gaps)
+    differences = table.differences.get(ADAPTED, {}).values()
+    has_gain = any(difference.verdict == "better" for difference in differences)
     if has_gain and "stays" in outcomes:
         notes.append(STRICTER)
     if table.lopsided_text:

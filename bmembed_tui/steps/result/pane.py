@@ -44,6 +44,8 @@ SIGNS: dict[Outcome, tuple[str, str]] = {
     "stays": ("=", "bold $text-warning"),
     "not measured": ("·", "bold $text-warning"),
 }
+MAX_BAR_WIDTH = 50  # cells of a bar of 100 percent
+FIGURE_WIDTH = 10  # cells for what precedes a bar besides its label
 NOTHING = (
     "Nothing has been measured yet.\n"
     "Evaluation puts questions with known answers to every way to search, and compares what they"
@@ -81,11 +83,11 @@ class ResultPane(StepPane):
         super().__init__(**options)
         self._result: EvaluationReport | None = None
         self._metric = METRICS[0]
-        self._set = 0
-        self._worse = False
-        self._open = False
-        self._shown: tuple[Change, ...] = ()
-        self._problem: object = None
+        self._query_set = 0  # counted from the set of the verdict on
+        self._shows_worse = False
+        self._shows_details = False
+        self._shown_changes: tuple[Change, ...] = ()
+        self._shown_error: object = None
 
     def compose_body(self) -> ComposeResult:
         with VerticalScroll(id="result-scroll", can_focus=False):
@@ -118,11 +120,11 @@ class ResultPane(StepPane):
             self._result = None
         except EngineError as error:
             # The report is read with every status: show the same error once.
-            if self.is_attached and error.as_dict() != self._problem:
-                self._problem = error.as_dict()
+            if self.is_attached and error.as_dict() != self._shown_error:
+                self._shown_error = error.as_dict()
                 self.host.show_error(error)
             return
-        self._problem = None
+        self._shown_error = None
         if self.is_attached:
             self.draw()
             self.refresh_bindings()
@@ -140,13 +142,13 @@ class ResultPane(StepPane):
         first = 0
         if verdict is not None and verdict.kind in kinds:
             first = kinds.index(verdict.kind)
-        return query_sets[(first + self._set) % len(query_sets)]
+        return query_sets[(first + self._query_set) % len(query_sets)]
 
     def draw(self) -> None:
         result = self._result
         queries = self._queries
         self._draw_buttons()
-        self.query_one("#details").display = self._open and result is not None
+        self.query_one("#details").display = self._shows_details and result is not None
         verdict = self.query_one("#verdict", SafeStatic)
         if result is None:
             verdict.update(NOTHING)
@@ -175,11 +177,11 @@ class ResultPane(StepPane):
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
         changes = queries.changes
-        if self._worse:
-            shown = changes.worse
+        if self._shows_worse:
+            self._shown_changes = changes.worse
             direction = "lost"
         else:
-            shown = changes.better
+            self._shown_changes = changes.better
             direction = "gained"
         if queries.changed_system == "adapted":
             system = "Adapted, which is not in use,"
@@ -189,20 +191,21 @@ class ResultPane(StepPane):
             f"{system} against base, by semantic search: queries better: {changes.count_better},"
             f" worse: {changes.count_worse}, equal: {changes.count_equal}."
         )
-        if shown:
+        if self._shown_changes:
             title += f" The most {direction}:"
         self.query_one("#changes-title", SafeStatic).update(plain(f"\n{title}", "bold", lines=True))
-        self._shown = shown
         lines = [
             (str(number), plain(f"{change.before:5.1f} → {change.after:5.1f}  {change.text}"))
-            for number, change in enumerate(shown)
+            for number, change in enumerate(self._shown_changes)
         ]
         self.query_one("#changes", SafeOptions).show(lines)
         self.query_one("#changes").display = bool(lines)
 
     def _draw_buttons(self) -> None:
         status = self.host.status
-        reason = "" if self.host.is_busy else explain_outdated(status)
+        reason = ""
+        if not self.host.is_busy:
+            reason = explain_outdated(status)
         outdated = self.query_one("#outdated", SafeStatic)
         outdated.update(f"~ {reason}" if reason else "")
         outdated.display = bool(reason)
@@ -243,26 +246,31 @@ class ResultPane(StepPane):
 
     @on(OptionList.OptionSelected, "#changes")
     def _search_for(self, event: OptionList.OptionSelected) -> None:
-        self.host.search_for(self._shown[event.option_index].text)
+        self.host.search_for(self._shown_changes[event.option_index].text)
 
     def action_details(self) -> None:
-        if self._open:
-            self._open = False
+        if self._shows_details:
+            self._shows_details = False
             self.draw()
         else:
-            self._unfold()
+            self._show_details()
 
     def action_metric(self) -> None:
-        self._metric = METRICS[(METRICS.index(self._metric) + self._open) % len(METRICS)]
-        self._unfold()
+        """Show the figures by the next metric; if they are hidden, by the present one."""
+        if self._shows_details:
+            following = METRICS.index(self._metric) + 1
+            self._metric = METRICS[following % len(METRICS)]
+        self._show_details()
 
     def action_queries(self) -> None:
-        self._set += self._open
-        self._unfold()
+        """Show the figures of the next query set; if they are hidden, of the present one."""
+        if self._shows_details:
+            self._query_set += 1
+        self._show_details()
 
-    def _unfold(self, changed: str = "#figures") -> None:
+    def _show_details(self, changed: str = "#figures") -> None:
         """Show the figures, and scroll to what has changed."""
-        self._open = True
+        self._shows_details = True
         self.draw()
         self.call_after_refresh(self.query_one(changed).scroll_visible, animate=False)
 
@@ -273,17 +281,22 @@ class ResultPane(StepPane):
         self.query_one("#result-scroll").scroll_page_up()
 
     def action_changes(self) -> None:
-        self._worse ^= self._open
-        self._unfold("#changes")
+        """Switch between better and worse queries; if they are hidden, show them."""
+        if self._shows_details:
+            self._shows_worse = not self._shows_worse
+        self._show_details("#changes")
 
     @work(exclusive=True, group="open")
     async def action_open_report(self) -> None:
-        problem = (await asyncio.to_thread(open_file, self._report)).problem
-        if problem and self.is_attached:
-            self.notify(problem, markup=False, severity="warning")
+        result = await asyncio.to_thread(open_file, self._report)
+        if result.problem and self.is_attached:
+            self.notify(result.problem, markup=False, severity="warning")
 
     def action_lists(self) -> None:
-        """Compare the lists of two encoders, in the only mode where nothing is proved, if so."""
+        """Compare the lists of two encoders.
+
+        If nothing is proved in one mode alone, that mode's lists are compared.
+        """
         from bmembed_tui.steps.judging.lists import ListsScreen
 
         mode: SearchMode | None = None
@@ -339,8 +352,9 @@ def format_verdict(verdict: ReportVerdict, width: int) -> Content:
 
 
 def _draw_bars(verdict: ModeVerdict, width: int) -> list[Content]:
+    """Return a line for each way to search in a mode, then the difference in words."""
     label_width = max((len(bar.label) for bar in verdict.bars), default=0)
-    full_width = max(0, min(50, width - label_width - 10))
+    full_width = max(0, min(MAX_BAR_WIDTH, width - label_width - FIGURE_WIDTH))
     lines = []
     for bar in verdict.bars:
         filled = round(bar.figure.value / 100 * full_width)

@@ -36,15 +36,17 @@ class AllProjectsScreen(Screen[None]):
 
     def __init__(self, query: str = "") -> None:
         super().__init__()
-        self._asked = query.strip()  # the query that is searched for
-        self._query = ""  # the query of the hits that are shown
+        self._searched_query = query.strip()  # empty once its search has failed or was stopped
+        self._shown_query = ""  # the query of the hits that are shown
         self._report = ""  # how many hits there are
-        self.found: list[tuple[FoundIn, Hit]] = []
+        self.found: list[tuple[FoundIn, Hit]] = []  # the hits, each with its project's answer
 
     def compose(self) -> ComposeResult:
         yield SafeStatic("Search all projects", classes="dialog-title")
         yield QueryInput(
-            self._asked, placeholder="words or a question, then Enter", id="everywhere-query"
+            self._searched_query,
+            placeholder="words or a question, then Enter",
+            id="everywhere-query",
         )
         yield SafeStatic("", id="everywhere-status")
         yield HitList(MODES[0])
@@ -52,8 +54,8 @@ class AllProjectsScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self._focus_query()
-        if self._asked:
-            self.search(self._asked)
+        if self._searched_query:
+            self.search(self._searched_query)
 
     @on(Results.Left)
     def _focus_query(self) -> None:
@@ -63,8 +65,8 @@ class AllProjectsScreen(Screen[None]):
     def _stop_search(self, event: Input.Changed) -> None:
         """Stop a search for a query that the field no longer contains."""
         query = event.value.strip()
-        if query != self._asked:
-            self._asked = ""
+        if query != self._searched_query:
+            self._searched_query = ""
             self.workers.cancel_group(self, "search")
             hint = "Enter searches all projects." if query else ""
             self._say(self._report or hint)
@@ -72,8 +74,8 @@ class AllProjectsScreen(Screen[None]):
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
         query = event.value.strip()
-        if query and query not in (self._asked, self._query):
-            self._asked = query
+        if query and query not in (self._searched_query, self._shown_query):
+            self._searched_query = query
             self.search(query)
         elif self.found:
             self.query_one(HitList).focus()
@@ -91,11 +93,11 @@ class AllProjectsScreen(Screen[None]):
             output = await run_command(*arguments, "--", query)
             answers = parse_answer(tuple[FoundIn, ...], output)
         except EngineError as error:
-            self._asked = ""
+            self._searched_query = ""
             self._say(texts.format_problem(error))
             return
         if self.is_attached:
-            self._query = query
+            self._shown_query = query
             self._report = texts.format_everywhere(query, answers)
             self._say(self._report)
             self._show(answers)
@@ -119,4 +121,4 @@ class AllProjectsScreen(Screen[None]):
     def _open_hit(self, event: OptionList.OptionSelected) -> None:
         if self.found:
             answer, hit = self.found[event.option_index]
-            cast(ProjectOpener, self.app).open_hit(answer.path, self._query, hit)
+            cast(ProjectOpener, self.app).open_hit(answer.path, self._shown_query, hit)

@@ -46,7 +46,7 @@ class AnswerPanel(VerticalScroll):
     def __init__(self, ask: Ask) -> None:
         super().__init__(id="search-answer")
         self._ask = ask
-        self._hits = tuple[Hit, ...]()
+        self._hits: tuple[Hit, ...] = ()
         self.display = False
         self.answer = answers.Answer(state="stopped")
 
@@ -55,15 +55,18 @@ class AnswerPanel(VerticalScroll):
 
     @work(exclusive=True, group="answer")
     async def begin(self, question: str, hits: Sequence[Hit]) -> None:
+        """Have the question answered from the hits, and show the answer as it is written."""
         self._hits = tuple(hits)
         self.display = True
         self.focus()
         self._show(answers.Answer())
         try:
             answer = await self._ask(answers.Ask(question, tuple(hit.chunk_id for hit in hits)))
-            while self._show(answer) and answer.state == "writing":
+            self._show(answer)
+            while self.is_attached and answer.state == "writing":
                 await asyncio.sleep(POLL_SECONDS)
                 answer = await self._ask(answers.ReadAnswer())
+                self._show(answer)
         except EngineError as error:
             self._show(replace(self.answer, state="failed", problem=error))
 
@@ -88,19 +91,18 @@ class AnswerPanel(VerticalScroll):
         if number <= len(self._hits):
             self.post_message(self.Jumped(self._hits[number - 1]))
 
-    def _show(self, answer: answers.Answer) -> bool:
-        """Show the answer; return whether that was possible, as the project may have been left."""
-        if self.is_attached:
+    def _show(self, answer: answers.Answer) -> None:
+        if self.is_attached:  # else the project was left
             self.answer = answer
             self.query_one(SafeStatic).update(Content("\n").join(_format_rows(answer)))
-        return self.is_attached
 
 
 def _format_rows(answer: answers.Answer) -> Iterator[Content]:
-    # The last sentence of an answer that is being written may be incomplete.
-    complete = len(answer.sentences) - (answer.state == "writing")
+    last = len(answer.sentences) - 1
     for number, sentence in enumerate(answer.sentences):
-        marks = sentence.marks if number < complete else ""
+        marks = sentence.marks
+        if number == last and answer.state == "writing":
+            marks = ""  # the sentence may be incomplete
         yield Content.assemble(plain(sentence.text), plain(marks, "bold $accent"))
     if answer.problem:
         yield format_error(answer.problem)

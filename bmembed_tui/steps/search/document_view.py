@@ -54,11 +54,11 @@ class DocumentView(ScrollView, can_focus=True):
         self._text = ""
         self._chunk = (0, 0)
         self._marks: Sequence[Span] = ()
-        self._starts: list[int] = []
+        self._starts: list[int] = []  # of the marks
         self._rows: TextRows | None = None
         # The character to scroll to once the rows are laid out, and the lines to show above it.
         self._goal: tuple[int, int] | None = None
-        self.match: int | None = None
+        self.match: int | None = None  # the number of the current mark
 
     def show(self, text: str, chunk: Span, marks: Sequence[Span]) -> None:
         """Show a document. `chunk`, `marks`: (start, end) in the text; the marks are in order."""
@@ -70,6 +70,7 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def ready(self) -> bool:
+        """Whether the rows are laid out for the present width, and scrolled."""
         return self._fits and self._goal is None
 
     @property
@@ -84,24 +85,31 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def top_offset(self) -> int:
+        """The offset in the text at which the first visible row begins."""
         if not self._rows:
             return 0
-        return self._rows.span(min(len(self._rows) - 1, int(self.scroll_offset.y)))[0]
+        top_row = min(len(self._rows) - 1, int(self.scroll_offset.y))
+        return self._rows.span(top_row)[0]
 
     @property
     def _room(self) -> int:
+        """The columns for the text."""
         return max(1, self.scrollable_content_region.width - GUTTER)
 
     def on_resize(self) -> None:
         if self._text and not self._fits:
-            self.lay_out(*(self._goal or (self.top_offset, 0)))
+            if self._goal is None:
+                self._goal = self.top_offset, 0
+            self._break_rows()
 
     def lay_out(self, offset: int, above: int = ABOVE) -> None:
+        """Break the text into rows, then scroll to a character. `above`: lines shown above it."""
         self._goal = offset, above
         self._break_rows()
 
     @work(exclusive=True, group="rows")
     async def _break_rows(self) -> None:
+        """Break the text into rows, then scroll to the goal."""
         room = self._room
         text = self._text
         if len(text) < MAX_SYNCHRONOUS:
@@ -127,19 +135,13 @@ class DocumentView(ScrollView, can_focus=True):
         self.post_message(self.Ready())
 
     def go_to(self, offset: int, above: int = ABOVE) -> None:
-        """Scroll to a character.
-
-        Forced, since whether there is a scrollbar is known only after the next layout.
-        """
+        """Scroll to a character. `above`: the lines to show above it."""
         if self._goal is not None:
             self._goal = offset, above  # the rows are not laid out yet
         elif self._rows:
-            self.scroll_to(
-                y=max(0, self._rows.row_of(offset) - above),
-                animate=False,
-                immediate=True,
-                force=True,
-            )
+            top_row = max(0, self._rows.row_of(offset) - above)
+            # Forced, since whether there is a scrollbar is known only after the next layout.
+            self.scroll_to(y=top_row, animate=False, immediate=True, force=True)
 
     def show_match(self, number: int) -> None:
         """Make one of the marks the current one, and scroll to it if it is not visible."""
@@ -160,7 +162,9 @@ class DocumentView(ScrollView, can_focus=True):
         start, end = self._rows.span(row)
         get_style = self.get_component_rich_style
         chunk_start, chunk_end = self._chunk
-        if start < chunk_end and (end > chunk_start or start == chunk_start):
+        # An empty row may be the chunk's first.
+        is_in_chunk = start < chunk_end and (end > chunk_start or start == chunk_start)
+        if is_in_chunk:
             base = get_style("document-view--chunk")
             gutter = Segment("▌ ", get_style("document-view--bar"))
         else:

@@ -106,7 +106,7 @@ def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "")
 def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
     """Return a ranker's rank, score and share of the score.
 
-    For a ranker without a part in the hit: its rank of the hit, where that is known.
+    For a ranker that did not find the hit: its rank of the hit, where that is known.
     """
     ranked = hit.rankers.get(name)
     if ranked is None and name == "semantic":
@@ -126,6 +126,7 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
 
 
 def _find_rank_in_use(ranks: RankComparison) -> Ranked | None:
+    """Return the hit's rank by the encoder in use; None where it is not known."""
     if ranks.in_use_rank is None or ranks.in_use_cosine is None:
         return None
     return Ranked(ranks.in_use_rank, ranks.in_use_cosine)

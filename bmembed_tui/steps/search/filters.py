@@ -35,7 +35,7 @@ class FilterRow(Vertical):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._chosen = Filters()
-        self._values: list[tuple[str, str]] = []
+        self._values: list[tuple[str, str]] = []  # facet and value of each line; notes have none
         self._counts: Mapping[str, Mapping[str, int]] = {}
 
     def compose(self) -> ComposeResult:
@@ -73,9 +73,10 @@ class FilterRow(Vertical):
             self.screen.focus_previous()  # neither a hidden widget nor its parents receive keys
         options.display = bool(lines)
         self._values = list(lines)
-        options.show(
-            [(value and str(place), line) for place, ((_, value), line) in enumerate(lines.items())]
-        )
+        entries = []
+        for number, ((_, value), line) in enumerate(lines.items()):
+            entries.append((str(number) if value else "", line))
+        options.show(entries)
 
     def _format_value(self, facet: str, value: str) -> str:
         """Return the line of a value: the facet, a sign if it is chosen, its name and its count."""

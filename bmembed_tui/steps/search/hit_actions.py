@@ -32,6 +32,7 @@ class HitActions(SearchView):
 
     @on(OptionList.OptionHighlighted, "HitList")
     def _show_side(self, event: OptionList.OptionHighlighted | None = None) -> None:
+        """Show the document of the selected hit next to the hits, if there is room."""
         if event is not None:
             event.stop()
         side = self.query_one(SidePreview)
@@ -63,9 +64,11 @@ class HitActions(SearchView):
 
     def action_ask(self) -> None:
         """Have the query answered from the hits."""
-        if not self.active_list.hits:
-            return self._say("There are no hits to answer from.")
-        self.query_one(AnswerPanel).begin(self.searching.question.query, self.active_list.hits)
+        hits = self.active_list.hits
+        if hits:
+            self.query_one(AnswerPanel).begin(self.searching.question.query, hits)
+        else:
+            self._say("There are no hits to answer from.")
 
     def action_close_answer(self) -> None:
         """Stop the answer, or close one that is over."""

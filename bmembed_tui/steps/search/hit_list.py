@@ -24,8 +24,9 @@ from bmembed_tui.widgets.safe import SafeOptions
 from bmembed_tui.widgets.text_rows import Span, find_line_cuts, fit_text
 from engine.core.messages.search import Hit, Mode
 
-INDENT = "   "
+INDENT = "   "  # below the rank
 SNIPPET_ROWS = 2
+# By whether a hit is relevant.
 VERDICTS = {True: ("✓ right  ", "bold $text-success"), False: ("✗ wrong  ", "bold $text-error")}
 NARROW = 44  # columns below which a verdict is shown as a sign only
 
@@ -66,7 +67,7 @@ class HitList(Results):
         self.mode = mode
         self.hits: tuple[Hit, ...] = ()
         self._message = ""
-        self._judged: Mapping[int, bool] = {}
+        self._judged: Mapping[int, bool] = {}  # by chunk id, whether it is relevant
         self._titles_alone = False
 
     @property
@@ -92,22 +93,25 @@ class HitList(Results):
         self._message = message
         self._draw(selected)
 
-    def judge(self, judged: Mapping[int, bool]) -> None:
+    def show_judgments(self, judged: Mapping[int, bool]) -> None:
+        """Show which hits are relevant, by their chunk ids."""
         if judged != self._judged:
             self._judged = dict(judged)
             self._draw(self.highlighted or 0)
 
-    def show_titles_alone(self, is_so: bool) -> None:
-        """Show a single row for each hit, where several lists share little space."""
-        if is_so != self._titles_alone:
-            self._titles_alone = is_so
+    def set_titles_alone(self, titles_alone: bool) -> None:
+        """Set whether each hit has a single row, where several lists share little space."""
+        if titles_alone != self._titles_alone:
+            self._titles_alone = titles_alone
             self._draw(self.highlighted or 0)
 
     def _draw(self, selected: int) -> None:
         width = self.scrollable_content_region.width
-        rows = [(str(place), self._format_hit(hit, width)) for place, hit in enumerate(self.hits)]
-        self.show(rows or [("message", plain(self._message, "$text-muted"))], str(selected))
-        if not rows:
+        rows = [(str(index), self._format_hit(hit, width)) for index, hit in enumerate(self.hits)]
+        if rows:
+            self.show(rows, str(selected))
+        else:
+            self.show([("message", plain(self._message, "$text-muted"))])
             self.highlighted = None
 
     def _format_hit(self, hit: Hit, width: int) -> Content:
@@ -117,8 +121,9 @@ class HitList(Results):
         if hit.chunk_id in self._judged:
             verdict, style = VERDICTS[self._judged[hit.chunk_id]]
         if width < NARROW:
-            verdict = verdict[:2]
-        title = fit_text(hit.title or hit.path, max(4, room - len(verdict) - 1))
+            verdict = verdict[:2]  # the sign
+        title_room = room - len(verdict) - 1
+        title = fit_text(hit.title or hit.path, max(4, title_room))
         gap = " " * max(1, room - cell_len(title) - len(verdict))
         head = [plain(f"{hit.rank:>2} "), plain(title, "bold"), plain(gap), plain(verdict, style)]
         if self._titles_alone:
@@ -165,13 +170,17 @@ def build_snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
     ends = find_line_cuts(hit.snippet, room - 2)  # two columns for the `…`
     spans = list(pairwise([0, *ends]))
     marks = [_shift_marks(hit.marks, start, end) for start, end in spans]
-    first = _find_best_rows(list(map(len, marks)))
+    first = _find_best_rows([len(row_marks) for row_marks in marks])
     last = min(first + SNIPPET_ROWS, len(spans)) - 1
     for number in range(first, last + 1):
         start, end = spans[number]
-        before = "… " if number == first > 0 else ""
-        after = " …" if number == last < len(spans) - 1 else ""
         text = mark_spans(hit.snippet[start:end].rstrip(), marks[number])
+        before = ""
+        after = ""
+        if number == first and first > 0:
+            before = "… "
+        if number == last and last < len(spans) - 1:
+            after = " …"
         yield Content.assemble(plain(f"\n{INDENT}{before}", lines=True), text, plain(after))
 
 

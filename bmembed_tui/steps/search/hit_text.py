@@ -13,7 +13,8 @@ from engine.core.messages.search import LINED, Hit
 from engine.core.platforms.files import is_document
 from engine.core.platforms.names import are_names_bytes
 
-_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
+# A byte of a name that is not UTF-8, as the engine writes it: `\\xe9`.
+_ESCAPED_BYTE = re.compile(rb"\\x([89a-f][0-9a-f])")
 
 
 def find_file(hit: Hit) -> Path:
@@ -41,7 +42,8 @@ def _decode_bytes(path: Path) -> Path:
     def to_byte(match: re.Match[bytes]) -> bytes:
         return bytes([int(match[1], 16)])
 
-    return Path(os.fsdecode(_BYTE.sub(to_byte, os.fsencode(path))))
+    decoded = _ESCAPED_BYTE.sub(to_byte, os.fsencode(path))
+    return Path(os.fsdecode(decoded))
 
 
 def format_file_path(hit: Hit) -> str:
@@ -67,7 +69,9 @@ def format_place(hit: Hit) -> str:
     """Return the page, slide, sheet or line of a hit; empty if there is none."""
     if hit.page_name:
         return hit.page_name
-    return f"line {hit.line}" if hit.format in LINED else ""
+    if hit.format in LINED:
+        return f"line {hit.line}"
+    return ""
 
 
 def format_more(hit: Hit) -> str:

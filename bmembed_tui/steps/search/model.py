@@ -14,8 +14,10 @@ ALL = "all"
 FACETS = ("type", "author", "tag", "language")
 NAMES = {"hybrid": "hybrid", "semantic": "semantic", "bm25": "keywords", ALL: "all three"}
 Span = tuple[int, int]
+"""Offsets in a text: the first character, and the one after the last."""
 MAX_MATCHES = 50_000
-# Scripts without spaces between words: a term may begin and end anywhere in them.
+# Scripts without spaces between words, in which a term may begin and end anywhere: Thai and Lao,
+# Burmese, Khmer, Japanese syllables, Chinese characters, Korean syllables.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
 )
@@ -104,7 +106,9 @@ def _parse_date(text: str) -> date | None:
         parsed_date = date.fromisoformat(text)
     except ValueError:
         return None
-    return parsed_date if parsed_date != date.min else None
+    if parsed_date == date.min:  # the engine refuses it: east of Greenwich it has no moment
+        return None
+    return parsed_date
 
 
 @dataclass(frozen=True)
@@ -147,14 +151,13 @@ def collect_terms(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:
 
     They are the forms that the engine marked in snippets, or else the longer words of the query.
     """
-    forms: dict[str, None] = {}
+    forms: list[str] = []
     for hit in hits:
-        for start, end in hit.marks:
-            forms[hit.snippet[start:end].casefold()] = None
+        forms += [hit.snippet[start:end].casefold() for start, end in hit.marks]
     if not forms:
-        words = re.findall(r"\w+", query)
-        forms = {word.casefold(): None for word in words if len(word) > 2}
-    return tuple(sorted((form for form in forms if form.strip()), key=len, reverse=True))
+        forms = [word.casefold() for word in re.findall(r"\w+", query) if len(word) > 2]
+    distinct_forms = [form for form in dict.fromkeys(forms) if form.strip()]
+    return tuple(sorted(distinct_forms, key=len, reverse=True))
 
 
 def find_terms(text: str, terms: Iterable[str]) -> list[Span]:

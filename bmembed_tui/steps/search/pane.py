@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from textual import events, on, work
 from textual.binding import Binding, BindingType
@@ -24,6 +25,7 @@ from engine.core.messages.queries import ReadExamples
 from engine.core.text import visible
 
 AGAIN = 5.0  # seconds between two searches while documents are being embedded
+# The actions that need an index, besides the choice of a mode.
 NEED_INDEX = ("improve", "filters", "ask", "rerank", "choose_reranker")
 SETTLE = 0.3  # seconds without a new answer before the judgments of its hits are read
 
@@ -91,6 +93,7 @@ class SearchPane(RerankerActions):
         return True
 
     def _open(self, *, focus: bool) -> None:
+        """Prepare the step for a search. `focus`: whether to give it the focus, too."""
         self._set_usual_mode()
         self._draw_frame()
         if self.host.status.built("index"):
@@ -105,13 +108,14 @@ class SearchPane(RerankerActions):
 
     def show_status(self, status: ProjectStatus) -> None:
         is_indexed = status.built("index")
-        before = self._built
-        self._built = {**self._built, "there": is_indexed}
-        for stage in map(status.stage, ("index", "embed")):
+        before = self._searched
+        self._searched = {**before, "is indexed": is_indexed}
+        for name in ("index", "embed"):
+            stage = status.stage(name)
             # A stage that becomes stale is searched as before.
-            if stage.state != "stale" or stage.stage not in before:
-                self._built[stage.stage] = stage.state, stage.fingerprint
-        if self._built != before:
+            if stage.state != "stale" or name not in before:
+                self._searched[name] = stage.state, stage.fingerprint
+        if self._searched != before:
             self._forget_hits()
             if is_indexed and self.host.pane is self:
                 self._open(focus=self.screen.focused in (None, self.query_one("#primary")))
@@ -168,9 +172,9 @@ class SearchPane(RerankerActions):
     def _search_soon(self, event: Input.Changed | FilterRow.Changed) -> None:
         event.stop()
         pause = SERVER_PAUSE if self.host.status.asks_server else DEBOUNCE
-        self._call_later("search", pause, self._search)
+        self._call_after_pause("search", pause, self._search)
 
-    def _call_later(self, name: str, seconds: float, call: Any) -> None:
+    def _call_after_pause(self, name: str, seconds: float, call: Callable[[], None]) -> None:
         """Call a function after a pause; a new call of the same name restarts the pause."""
         if name in self._delays:
             self._delays[name].stop()
@@ -208,7 +212,7 @@ class SearchPane(RerankerActions):
         self._draw_hits()
         self._show_side()
         self._draw_status()
-        self._call_later("judgments", SETTLE, self._read_judgments)
+        self._call_after_pause("judgments", SETTLE, self._read_judgments)
 
     def _read_judgments(self) -> None:
         if self.active_list.hits and not self.searching.question.empty:
@@ -269,8 +273,8 @@ class SearchPane(RerankerActions):
             self.active = mode
         self._draw_frame()
         for shown_mode in self.visible_modes:
-            has_answer = self.searching.answer(shown_mode) is not None
-            if not has_answer and self._drawn.pop(shown_mode, None) is not None:
+            if shown_mode in self._drawn and self.searching.answer(shown_mode) is None:
+                del self._drawn[shown_mode]
                 self._lists[shown_mode].show_hits((), {})
         self._search()
         if not self.question.empty:
@@ -279,9 +283,10 @@ class SearchPane(RerankerActions):
             self.active_list.focus()
 
     def action_order(self, name: str) -> None:
-        """Switch `by_document` or `by_date`.
+        """Switch the order `by_document` or `by_date`, and search again.
 
-        They list every passage or the best of each document, and newest or best first.
+        `by_document`: the best passage of each document, else every passage. `by_date`: the newest
+        hits first, else the best.
         """
         setattr(self, name, not getattr(self, name))
         self._search()
@@ -301,7 +306,8 @@ class SearchPane(RerankerActions):
 
     def action_next_mode(self) -> None:
         modes = list(KEYS)
-        self.action_mode(modes[(modes.index(self.mode) + 1) % len(modes)])
+        following = modes.index(self.mode) + 1
+        self.action_mode(modes[following % len(modes)])
 
     def action_filters(self) -> None:
         """Show or hide the filters; hidden filters stay in effect."""
@@ -322,7 +328,9 @@ class SearchPane(RerankerActions):
         from bmembed_tui.steps.search.all_projects import AllProjectsScreen
 
         query = self.question.query
-        self.app.push_screen(AllProjectsScreen("" if query.startswith("like:") else query))
+        if query.startswith("like:"):  # followed by the id of a document of this project
+            query = ""
+        self.app.push_screen(AllProjectsScreen(query))
 
     def action_improve(self) -> None:
         self.host.action_improve()

@@ -52,7 +52,7 @@ class PreviewScreen(Screen[None]):
         self._terms = terms
         self._text = ""
         self._matches: list[Span] = []
-        self._starts: list[int] = []
+        self._starts: list[int] = []  # of the matches
 
     def compose(self) -> ComposeResult:
         yield SafeStatic(plain(self._hit.title or self._hit.path, "bold"), id="preview-title")
@@ -105,11 +105,10 @@ class PreviewScreen(Screen[None]):
         else:
             lines = self._text.count("\n") + 1
             parts += [f"{format_count(lines, 'line')} in all", self._format_matches()]
-        rest = " · ".join(filter(None, parts))
-        path = fit_text(self._hit.path, max(10, self.app.size.width - len(rest) - 5), keep_end=True)
-        self.query_one("#preview-place", SafeStatic).update(
-            plain(f"{path} · {rest}", "$text-muted")
-        )
+        rest = " · " + " · ".join(filter(None, parts))
+        path_room = self.app.size.width - len(rest) - 2  # a blank at both sides of the line
+        path = fit_text(self._hit.path, max(10, path_room), keep_end=True)
+        self.query_one("#preview-place", SafeStatic).update(plain(path + rest, "$text-muted"))
 
     def _format_matches(self) -> str:
         total = f"{len(self._matches):,}"
@@ -132,6 +131,7 @@ class PreviewScreen(Screen[None]):
         if view.match is not None:
             number = view.match + by
         else:
+            # The first match below the top of the view, or the last one above it.
             number = bisect_left(self._starts, view.top_offset)
             if by < 0:
                 number -= 1

@@ -31,8 +31,8 @@ from engine.settings.schema import SearchSettings
 WHAT = "A reranker reads the best hits again, each together with the query, and orders them."
 USES = (("on", "on"), ("off", "off"), ("auto", "once it proves better"))
 NONE_CHOSEN = "None is chosen yet."
-LOOKING = "measuring {} on this machine …"
-SERVER = "{} is a server: it gets each query and the passages found."
+MEASURING = "measuring {} on this machine …"
+IS_SERVER = "{} is a server: it gets each query and the passages found."
 
 
 class RerankerActions(HitActions):
@@ -46,17 +46,17 @@ class RerankerActions(HitActions):
             if not settings.reranker:
                 self.action_choose_reranker()
                 return
-            turn_on = not self._is_reranking(settings)
-            rerank = "on" if turn_on else "off"
+            rerank = "off" if self._is_reranking(settings) else "on"
             await self.ask(ChangeSettings({"search.rerank": rerank}))
-            if not turn_on:
+            if rerank == "off":
                 self._say("Reranker off.")
             elif is_server(settings.reranker):
-                self._say(f"Reranker on. {SERVER.format(settings.reranker)}")
+                self._say(f"Reranker on. {IS_SERVER.format(settings.reranker)}")
             else:
                 # Before the search, since reranking ends early if another request waits.
-                self._say(f"Reranker on: {LOOKING.format(settings.reranker)}")
-                self._say(f"Reranker on. {format_speed(await self.ask(MeasureReranker()))}")
+                self._say(f"Reranker on: {MEASURING.format(settings.reranker)}")
+                speed = await self.ask(MeasureReranker())
+                self._say(f"Reranker on. {format_speed(speed)}")
             self._search_anew()
         except EngineError as error:
             self._say(f"✗ {error.what} {error.why}".rstrip())
@@ -125,7 +125,7 @@ class RerankerDialog(ModalScreen[bool]):
         if not settings.reranker:
             self._show_speed(NONE_CHOSEN)
         elif is_server(settings.reranker):
-            self._show_speed(SERVER.format(settings.reranker))
+            self._show_speed(IS_SERVER.format(settings.reranker))
         else:
             self.measure()
 
@@ -135,7 +135,7 @@ class RerankerDialog(ModalScreen[bool]):
     @work(exclusive=True, group="measure")
     async def measure(self) -> None:
         """Show how long the chosen reranker takes on this machine."""
-        self._show_speed(LOOKING.format(self._settings.reranker))
+        self._show_speed(MEASURING.format(self._settings.reranker))
         speed = await await_or_show_error(self, self._ask(MeasureReranker()), self._show_speed)
         if speed is not None:
             self._show_speed(format_speed(speed))
@@ -186,7 +186,7 @@ class RerankerDialog(ModalScreen[bool]):
 
 
 async def find_rerankers() -> tuple[ListedModel, ...]:
-    """List rerankers, those on this machine first, then those of the catalogue."""
+    """Return rerankers, those on this machine first, then those of the catalogue."""
     listed = parse_answer(tuple[ListedModel, ...], await run_command("models", "--json"))
     return tuple(model for model in listed if model.kind == "reranker")
 
@@ -197,7 +197,7 @@ def is_server(reranker: str) -> bool:
 
 
 def format_speed(speed: RerankerSpeed) -> str:
-    """Say how fast a reranker is, and what it adds to a search."""
+    """Return how fast a reranker is, and what it adds to a search."""
     rate = f"{speed.name}: {speed.format_rate} on this machine"
     if not speed.passages:
         return f"{rate}: too slow for a search (setting search.rerank_seconds)."
@@ -205,29 +205,31 @@ def format_speed(speed: RerankerSpeed) -> str:
 
 
 def format_rerankers_note(models: Sequence[ListedModel]) -> str:
-    """Say above the list how many rerankers are on this machine."""
+    """Return how many rerankers are on this machine, and whether others can be fetched."""
     count = sum(model.here for model in models)
-    fetched = "" if count == len(models) else " ⇣ can be fetched."
     if count:
-        return f"{count} on this machine; Enter takes one.{fetched}"
-    return f"None is on this machine.{fetched}"
+        note = f"{count} on this machine; Enter takes one."
+    else:
+        note = "None is on this machine."
+    if count < len(models):
+        note += " ⇣ can be fetched."
+    return note
 
 
 def format_reranker(model: ListedModel, *, is_chosen: bool) -> Content:
-    """`✓ ettin-reranker-17m-v1  67.2 MB, en, in use` or `⇣ bge-reranker-v2-m3  2.3 GB to fetch`."""
-    languages = ", ".join(model.languages)
-    if "*" in model.languages:
-        languages = "many languages"
-    elif len(model.languages) > 5:
-        languages = f"{len(model.languages)} languages"
+    """Return the line of a reranker in the list.
+
+    Examples: `✓ ettin-reranker-17m-v1  67.2 MB, in use` or `⇣ bge-reranker-v2-m3  2.3 GB to fetch,
+    many languages, Apache-2.0`.
+    """
     facts = [size_text(model.size)]
-    sign = ("✓ ", "$text-success")
+    sign = plain("✓ ", "$text-success")
     if model.problem:
-        sign = ("✗ ", "$text-error")
+        sign = plain("✗ ", "$text-error")
         facts = [model.problem]
     elif not model.here:
-        sign = ("⇣ ", "$text-accent")
-        facts = [f"{size_text(model.size)} to fetch", languages, model.licence]
+        sign = plain("⇣ ", "$text-accent")
+        facts = [f"{size_text(model.size)} to fetch", _format_languages(model), model.licence]
         if not model.room:
             facts.append("more than the disk has room for")
     elif is_chosen:
@@ -235,4 +237,12 @@ def format_reranker(model: ListedModel, *, is_chosen: bool) -> Content:
     if not model.problem and not model.fits:
         facts.append(f"takes {size_text(model.memory)}, more memory than is free")
     text = "  " + ", ".join(filter(None, facts))
-    return Content.assemble(plain(*sign), plain(model.name), plain(text, "$text-muted"))
+    return Content.assemble(sign, plain(model.name), plain(text, "$text-muted"))
+
+
+def _format_languages(model: ListedModel) -> str:
+    if "*" in model.languages:
+        return "many languages"
+    if len(model.languages) > 5:
+        return f"{len(model.languages)} languages"
+    return ", ".join(model.languages)

@@ -19,19 +19,20 @@ from engine.core.errors import EngineError
 from engine.core.messages.search import MODES, Found, Judge, Mode, ReadJudgments, Search, WarmUp
 
 Start = Callable[[Callable[[], Coroutine[Any, Any, None]], str], None]
-"""Starts some work in a group, and cancels what is still in progress in that group."""
+"""Starts some work in a named group, and cancels what is still in progress in that group."""
 DEBOUNCE = 0.15  # seconds without a key before a search
 SERVER_PAUSE = 0.6  # seconds without a key before the query is sent to a server
-PATIENCE = 0.5
+PATIENCE = 0.5  # seconds without an answer before keyword search answers instead
 
 
 class Searching:
     """The question, and the newest answer of each mode.
 
-    `changed(mode)` is called for each new answer. `encoder`: `""` before the first search,
-    `loading`, or `ready`. The searches of a mode form a series, so that the engine can skip those
-    that a newer one has replaced. `rerank_pause`: seconds without a key before hits are sent to a
-    server. `patience`: seconds without an answer after which keyword search answers instead.
+    `changed` is called with the mode of each new answer, and with "" once the encoder is loaded.
+    `encoder`: "" before the first search, `loading`, or `ready`. `pending`: the modes that are
+    searching. `rerank_pause`: seconds without a key before hits are sent to a server. `patience`:
+    see `PATIENCE`. The searches of a mode form a series, so that the engine can skip those that a
+    newer one has replaced.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Searching:
         self._uses_keywords = False  # whether keyword search answers for modes that take long
 
     def warm_up(self) -> None:
+        """Have the engine load the encoder, unless it has, or is about to."""
         if not self.encoder:
             self.encoder = "loading"
             self._start(self._warm_up, "warm")
@@ -130,25 +132,29 @@ class Searching:
             )
             found = await self._ask(request)
             answer = build_answer(question, found, started)
-            self._take(question, mode, answer)
+            self._accept(question, mode, answer)
             if found.can_rerank:  # these hits are shown until they are reranked
                 await asyncio.sleep(self.rerank_pause)
-                self._take(question, mode, await self._rerank(request, answer, started))
+                reranked = await self._rerank(request, answer, started)
+                self._accept(question, mode, reranked)
         except SupersededError:
             return
         except EngineError as error:
             text = " ".join(filter(None, (error.what, error.why, format_advice(error))))
-            self._take(question, mode, Answer(question, mode, (), error=text))
+            self._accept(question, mode, Answer(question, mode, (), error=text))
 
     async def _rerank(self, request: Search, answer: Answer, started: float) -> Answer:
         """Return the answer to the same search with the reranker, or `answer` if that fails."""
+        # With None, the project's settings decide: they have a reranker.
         reranking = replace(request, rerank=None, series=f"reranked-{request.mode}")
         try:
-            return build_answer(answer.question, await self._ask(reranking), started)
+            found = await self._ask(reranking)
         except EngineError:
             return replace(answer, reranking=False)
+        return build_answer(answer.question, found, started)
 
-    def _take(self, question: Question, mode: str, answer: Answer) -> None:
+    def _accept(self, question: Question, mode: str, answer: Answer) -> None:
+        """Keep an answer, unless there is another question by now."""
         if question == self.question:
             self.pending.discard(mode)
             self.answers[mode] = answer
@@ -156,7 +162,7 @@ class Searching:
 
 
 def build_answer(question: Question, found: Found, started: float) -> Answer:
-    """Return what was found. `started`: the time on the clock when the search began."""
+    """Return what was found. `started`: when the search began, by `time.perf_counter`."""
     note = add_app_keys(" ".join(found.notes), found.commands)
     if found.suggestion:
         note += " F4 takes the correction."
@@ -174,7 +180,11 @@ def build_answer(question: Question, found: Found, started: float) -> Answer:
 
 
 class Judgments:
-    """The judgments of the query's hits, read when the user pauses."""
+    """The judgments of the query's hits, read when the user pauses.
+
+    `judged`: by chunk id, whether it is relevant. `judged_queries`: how many queries of the project
+    have judgments.
+    """
 
     def __init__(self, ask: Ask, start: Start, changed: Callable[[], None]) -> None:
         self._ask = ask
@@ -185,6 +195,7 @@ class Judgments:
         self.judged_queries = 0
 
     def select(self, query: str) -> None:
+        """Forget the judgments of another query."""
         if query != self.query:
             self.query = query
             self.judged = {}

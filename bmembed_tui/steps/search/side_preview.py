@@ -20,7 +20,7 @@ class SidePreview(DocumentView, can_focus=False):
     def __init__(self, ask: Ask) -> None:
         super().__init__(id="search-side")
         self._ask = ask
-        self._shown: tuple[int, Sequence[str]] = (0, ())
+        self._shown: tuple[int, Sequence[str]] = (0, ())  # chunk id, and the marked terms
 
     def show_hit(self, hit: Hit, terms: Sequence[str]) -> None:
         if self._shown != (hit.chunk_id, terms):

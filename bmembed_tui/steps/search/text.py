@@ -105,8 +105,8 @@ def format_no_hits(answer: Answer, *, by_meaning_follows: bool = False) -> str:
     """
     has_filters = answer.question.filters.count > 0
     if by_meaning_follows:
-        verb = "that the filters leave holds" if has_filters else "holds"
-        return f"No hits yet: no document {verb} these words. Hits by meaning follow."
+        document = "document that the filters leave" if has_filters else "document"
+        return f"No hits yet: no {document} holds these words. Hits by meaning follow."
     if answer.note:
         return answer.note
     if has_filters:
@@ -132,12 +132,10 @@ def format_everywhere(query: str, answers: Sequence[FoundIn]) -> str:
 
 
 def format_judgment(rank: int, relevant: bool | None, queries: int) -> str:
-    """Return the outcome of a judgment."""
+    """Return the outcome of a judgment. `queries`: how many have judgments."""
     verdict = {True: "✓ right", False: "✗ wrong", None: "no mark"}[relevant]
-    return (
-        f"{verdict} (hit {rank}) · {queries:,} judged question{'' if queries == 1 else 's'} for"
-        " evaluation"
-    )
+    judged = format_count(queries, "judged question")
+    return f"{verdict} (hit {rank}) · {judged} for evaluation"
 
 
 def format_problem(error: EngineError) -> str:

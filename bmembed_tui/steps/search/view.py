@@ -46,12 +46,12 @@ class SearchView(StepPane):
         self._heads: dict[str, SafeStatic] = {
             mode: SafeStatic("", classes="search-head") for mode in MODES
         }
-        self._drawn: dict[str, Answer] = {}
-        self._flash = ""
-        self._problem = ""
-        self._written: dict[str, str] = {}
-        self._delays: dict[str, Timer] = {}
-        self._built: dict[str, object] = {}
+        self._drawn: dict[str, Answer] = {}  # by mode, the answer whose hits are shown
+        self._flash = ""  # what the last action has to say
+        self._problem = ""  # what is wrong with the filters
+        self._written: dict[str, str] = {}  # by the widget's selector
+        self._delays: dict[str, Timer] = {}  # by the name of the delayed call
+        self._searched: dict[str, object] = {}  # the state of the artifacts that are searched
 
     # Widgets
 
@@ -87,9 +87,10 @@ class SearchView(StepPane):
     def _show_judgments(self) -> None:
         if self.is_attached:
             for hit_list in self._lists.values():
-                hit_list.judge(self.judgments.judged)
+                hit_list.show_judgments(self.judgments.judged)
 
     def _set_usual_mode(self) -> None:
+        """Search in the project's own mode, unless the user has chosen one."""
         try:
             settings = self.host.project.settings()
             self.mode = self.mode or settings.search.mode_in_json
@@ -106,9 +107,9 @@ class SearchView(StepPane):
         return Question(
             self.query_one(QueryInput).value,
             row.filters,
-            row.display,
-            self.by_document,
-            self.by_date,
+            facets=row.display,
+            by_document=self.by_document,
+            by_date=self.by_date,
         )
 
     # Drawing
@@ -134,7 +135,7 @@ class SearchView(StepPane):
         self.set_class(self.mode == ALL, "all")
         self.set_class(is_narrow, "narrow")
         for hit_list in self._lists.values():
-            hit_list.show_titles_alone(is_narrow and self.mode == ALL)
+            hit_list.set_titles_alone(is_narrow and self.mode == ALL)
         self.query_one("#search-nothing").display = not is_indexed
         self._draw_nothing()
         self.query_one("#search-all").display = is_indexed
@@ -212,15 +213,16 @@ class SearchView(StepPane):
         self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
 
     def _draw_status(self) -> None:
-        is_single = self.mode != ALL
+        has_heads = self.mode == ALL
         for mode in self.visible_modes:
-            self._heads[mode].display = not is_single
-            if not is_single:
-                name = plain(NAMES[mode], "bold underline" if mode == self.active else "bold")
+            head = self._heads[mode]
+            head.display = has_heads
+            if has_heads:
+                style = "bold underline" if mode == self.active else "bold"
                 status = plain(f"  {texts.format_status(mode, self.searching)}")
-                self._heads[mode].update(Content.assemble(name, status), layout=False)
+                head.update(Content.assemble(plain(NAMES[mode], style), status), layout=False)
         status_text = ""
-        if is_single or self.question.empty:
+        if not has_heads or self.question.empty:
             status_text = texts.format_status(self.active, self.searching)
         self._write("#search-status", self._problem or self._flash or status_text, keep=True)
         self._write("#search-notes", self._format_note())
@@ -235,7 +237,7 @@ class SearchView(StepPane):
         return f"! {answer.note}"
 
     def _write(self, where: str, text: str, *, keep: bool = False) -> None:
-        """Write a line; lay it out again only if its height changes.
+        """Write a text to the widget `where`; lay it out again only if its height changes.
 
         `keep`: an empty line keeps its place.
         """
@@ -249,6 +251,7 @@ class SearchView(StepPane):
             line.update(plain(text, lines=True), layout=is_resized)
 
     def _say(self, text: str) -> None:
+        """Show a message in place of the status, until the next question."""
         self._flash = text
         if self.is_attached:
             self._draw_status()

@@ -23,63 +23,6 @@ from bmembed_tui.widgets.safe import SafeStatic
 if TYPE_CHECKING:
     from bmembed_tui.steps.train.plot import Plot
 
-Point = tuple[float, float]
-SPAN_SHARE = 0.05  # the share of all points that a smoothed point averages over
-MIN_SPAN = 5.0
-
-
-def keep_finite(points: Iterable[Point]) -> list[Point]:
-    """Return the points whose coordinates are finite numbers, in order."""
-    return [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
-
-
-def smooth(points: Sequence[Point]) -> list[Point]:
-    """Return the running exponential mean of the points.
-
-    It spans about a twentieth of the points, but at least five, and is unbiased from the first
-    point on.
-    """
-    keep = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
-    total = weight = 0.0
-    curve = []
-    for x, y in points:
-        total = keep * total + (1 - keep) * y
-        weight = keep * weight + (1 - keep)
-        curve.append((x, total / weight))
-    return curve
-
-
-def find_envelope(points: Sequence[Point], columns: int) -> list[Point]:
-    """Return the lowest and the highest point of each column, in order.
-
-    There are at most two points a column, and spikes are kept.
-    """
-    if not points:
-        return []
-    first = points[0][0]
-    width = (points[-1][0] - points[0][0]) / max(1, columns) or 1.0
-    chosen = []
-    for _, group in groupby(points, lambda point: int((point[0] - first) / width)):
-        block = list(group)
-        chosen += sorted({min(block, key=_value), max(block, key=_value)})
-    return chosen
-
-
-def _value(point: Point) -> float:
-    return point[1]
-
-
-def find_limits(points: Sequence[Point], cells: int) -> Point:
-    """Return the limits of the axis: the lowest and highest value, with a margin.
-
-    Without it, the frame of the plot would hide them. `cells`: the length of the axis.
-    """
-    low = min(map(_value, points))
-    high = max(map(_value, points))
-    margin = 0.6 * (high - low) / max(1, cells) or max(abs(low) * 0.05, 1e-3)
-    return low - margin, high + margin
-
-
 WAITING = "The curve appears here with the first step."
 TOO_SMALL = "The window is too small for the curve."
 LEFT = 8  # columns for the numbers of the vertical axis
@@ -90,6 +33,68 @@ MIN_STACKED_HEIGHT = 18  # rows from which the plots are stacked instead of side
 ROWS_PER_TICK = 2
 COLUMNS_PER_TICK = 9
 REACH = 1.05  # the axis ends beyond the last step, so that its number has room
+SPAN_SHARE = 0.05  # the share of all points that a smoothed point averages over
+MIN_SPAN = 5.0  # points
+MEAN_POINTS = 500  # at least so many points of a long smoothed curve are drawn
+Point = tuple[float, float]
+"""A step, and the loss or Hit@10 there."""
+
+
+def keep_finite(points: Iterable[Point]) -> list[Point]:
+    """Return the points whose coordinates are finite numbers, in order."""
+    return [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]
+
+
+def smooth(points: Sequence[Point]) -> list[Point]:
+    """Return the running exponential mean of the points.
+
+    It spans about a twentieth of the points, but at least five. Divided by the sum of the weights,
+    it is unbiased from the first point on.
+    """
+    keep = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
+    weighted_sum = 0.0
+    weight = 0.0
+    curve = []
+    for x, y in points:
+        weighted_sum = keep * weighted_sum + (1 - keep) * y
+        weight = keep * weight + (1 - keep)
+        curve.append((x, weighted_sum / weight))
+    return curve
+
+
+def find_envelope(points: Sequence[Point], columns: int) -> list[Point]:
+    """Return the lowest and the highest point of each column, in order.
+
+    There are at most two points a column, and spikes are kept.
+    """
+    if not points:
+        return []
+    first_x = points[0][0]
+    column_width = (points[-1][0] - first_x) / max(1, columns)
+    if column_width == 0:  # all points are in one column
+        column_width = 1.0
+    chosen = []
+    for _, group in groupby(points, lambda point: int((point[0] - first_x) / column_width)):
+        block = list(group)
+        chosen += sorted({min(block, key=_get_y), max(block, key=_get_y)})
+    return chosen
+
+
+def _get_y(point: Point) -> float:
+    return point[1]
+
+
+def find_limits(points: Sequence[Point], cells: int) -> tuple[float, float]:
+    """Return the limits of the vertical axis: the lowest and highest value, with a margin.
+
+    Without it, the frame of the plot would hide them. `cells`: the length of the axis.
+    """
+    low = min(map(_get_y, points))
+    high = max(map(_get_y, points))
+    margin = 0.6 * (high - low) / max(1, cells)  # a little more than half a cell
+    if margin == 0:
+        margin = max(abs(low) * 0.05, 1e-3)
+    return low - margin, high + margin
 
 
 class DrawnState(NamedTuple):
@@ -144,6 +149,7 @@ class LossChart(Vertical):
 
     @property
     def _columns(self) -> int:
+        """The cells of a plot from left to right, without its frame and numbers."""
         width = self.content_size.width
         if self._is_side_by_side:
             width //= 2
@@ -151,7 +157,8 @@ class LossChart(Vertical):
 
     @property
     def _rows(self) -> int:
-        height = self.content_size.height - 1
+        """The cells of a plot from top to bottom, without its frame and numbers."""
+        height = self.content_size.height - 1  # the legend
         if self._hit_rates and not self._is_side_by_side:
             height //= 2
         return max(2, height - 1 - RIM)
@@ -159,7 +166,9 @@ class LossChart(Vertical):
     def _draw(self) -> None:
         steps = self.curve.steps
         size = self.content_size
-        checks = self.curve.held_out if self._with_checks else []
+        checks = []
+        if self._with_checks:
+            checks = self.curve.held_out
         last_step = steps[-1].step if steps else -1
         drawn = DrawnState(last_step, len(steps), len(checks), size, self.app.theme)
         if drawn == self.drawn:
@@ -216,7 +225,8 @@ class LossChart(Vertical):
         if plot is None:
             return
         raw = find_envelope(self._losses, self._columns)
-        mean = smooth(self._losses)[:: 1 + len(self._losses) // 500]
+        stride = 1 + len(self._losses) // MEAN_POINTS
+        mean = smooth(self._losses)[::stride]
         plot.scatter(
             *_axes(raw), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE
         )
@@ -244,8 +254,8 @@ class LossChart(Vertical):
     @property
     def _best(self) -> Point | None:
         """Step and Hit@10 of the best check, unless that is the check before the first step."""
-        best = self.curve.best if self._with_checks else None
-        if best is not None and best.step > 0:
+        best = self.curve.best
+        if self._with_checks and best is not None and best.step > 0:
             return (best.step, best.hit_at_10)
         return None
 
@@ -290,4 +300,5 @@ class LossChart(Vertical):
 
 
 def _axes(points: Sequence[Point]) -> tuple[list[float], list[float]]:
+    """Return the x of all points, and the y of all points."""
     return [x for x, _ in points], [y for _, y in points]

@@ -60,8 +60,8 @@ class TrainPane(StepPane):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._offered: tuple[object, ...] = ()
-        self._unfolded = False
+        self._drawn_buttons: tuple[object, ...] = ()  # what they depend on, when last drawn
+        self._unfolded = False  # whether figures for experts are shown
 
     def compose_body(self) -> ComposeResult:
         with Vertical(id="train-body"):
@@ -91,19 +91,22 @@ class TrainPane(StepPane):
         self.set_class(not (curve.steps or curve.held_out or is_training), "empty")
         self.query_one(LossChart).show(curve, with_checks=self._unfolded)
         stage = history.find_report(state, "train")
-        choices = stage.choices if self._unfolded else {}
+        choices = {}
+        if self._unfolded:
+            choices = stage.choices
         warnings = [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
 
     @property
     def _curve(self) -> Curve:
+        """The training to show."""
         host = self.host
         return host.history.build_curve(host.run_state, current=host.status.done("train"))
 
     def _draw_buttons(self) -> None:
         host = self.host
-        offered = (
+        drawn_buttons = (
             host.is_busy,
             host.has_run,
             host.run_state.current,
@@ -113,9 +116,9 @@ class TrainPane(StepPane):
             self._is_first,
             bool(self._curve.steps),
         )
-        if offered == self._offered:
+        if drawn_buttons == self._drawn_buttons:
             return
-        self._offered = offered
+        self._drawn_buttons = drawn_buttons
         self.query_one("#primary", SafeButton).label = self._format_primary_label()
         self.query_one("#pause", SafeButton).label = "Resume" if host.is_paused else "Pause"
         focused = self.screen.focused
@@ -175,10 +178,13 @@ class TrainPane(StepPane):
         return super().check_action(action, parameters)
 
     def _is_available(self, action: str) -> bool:
+        """Return whether a run can be paused, stopped, left or ended with its best adapter now."""
         host = self.host
         if action == "detach":
             return host.is_busy
-        return host.has_run and (action != "keep" or host.run_state.current == "train")
+        if action == "keep":
+            return host.has_run and host.run_state.current == "train"
+        return host.has_run
 
     def action_figures(self) -> None:
         """Show or hide details."""
@@ -196,8 +202,8 @@ class TrainPane(StepPane):
                 return
             change.announce(MEASURING)
             project = str(self.host.project.path)
-            printed = await run_command("adapt", project, "--dry-run", "--json")
-            teacher = parse_answer(AdaptationOffer, printed).teacher
+            output = await run_command("adapt", project, "--dry-run", "--json")
+            teacher = parse_answer(AdaptationOffer, output).teacher
         except EngineError as error:
             if self.is_attached:
                 change.clear()

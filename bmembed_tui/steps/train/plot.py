@@ -24,25 +24,26 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
                 yield SoundCanvas(1, 1, id=name)
         yield Legend(id="legend")
 
-    def set_ticks(self, most_x: int, most_y: int, top: float = inf) -> None:
+    def set_ticks(self, max_x: int, max_y: int, top: float = inf) -> None:
         """Show at most so many numbers on each axis.
 
         `top`: the highest number of the vertical axis.
         """
-        self.set_x_formatter(FewTicks(most_x))
-        self.set_y_formatter(FewTicks(most_y, top))
+        self.set_x_formatter(FewTicks(max_x))
+        self.set_y_formatter(FewTicks(max_y, top))
 
 
 class FewTicks(NumericAxisFormatter):
-    """At most `most` round numbers, up to `top`."""
+    """At most `count` round numbers, up to `top`."""
 
-    def __init__(self, most: int, top: float = inf) -> None:
+    def __init__(self, count: int, top: float = inf) -> None:
         super().__init__()
-        self._most = most
+        self._count = count
         self._top = top
 
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
-        return [tick for tick in super().get_ticks(min_, max_, self._most) if tick <= self._top]
+        ticks = super().get_ticks(min_, max_, self._count)
+        return [tick for tick in ticks if tick <= self._top]
 
 
 class SoundCanvas(Canvas):

@@ -28,6 +28,7 @@ WHAT_IT_DOES = (
     "Every now and then the adapter is tested on held-out queries, which it never learns from, and"
     " the best one is kept. You may pause, stop, or close the app at any time: nothing is lost."
 )
+# Why a training ended, by the reason in its summary.
 ENDED = {
     "all steps": "all steps are done",
     "no gain": "held-out queries showed no further gain",
@@ -66,11 +67,13 @@ def format_status(
 def _format_running(
     state: RunState, curve: Curve, requested: str, *, unfolded: bool
 ) -> Iterator[Content]:
-    last = curve.steps[-1] if curve.steps else None
-    pause = requested or ("paused" if state.paused else "")
-    if not state.steps or last is None:
+    pause = requested
+    if state.paused and not requested:
+        pause = "paused"
+    if not state.steps or not curve.steps:
         yield Content.assemble(plain(pause or "preparing", "bold"), plain(format_progress(state)))
         return
+    last = curve.steps[-1]
     share = last.step / last.steps if last.steps > 0 else 0.0
     if pause:
         time_left = plain(pause, "bold $text-warning")
@@ -90,10 +93,11 @@ def _format_running(
 
 
 def _format_held_out(curve: Curve) -> Iterator[Content]:
-    first = next(iter(curve.held_out), None)
+    """Return the figures of held-out queries at the first and the best check."""
     best = curve.best
-    if first is None or best is None:
+    if best is None:
         return
+    first = curve.held_out[0]
     queries = f"Held-out {_format_kind(curve)}"
     if best.step == 0:
         yield plain(
@@ -109,6 +113,7 @@ def _format_held_out(curve: Curve) -> Iterator[Content]:
 
 
 def _format_folded(curve: Curve) -> Iterator[Content]:
+    """Return which step is best, without figures."""
     best = curve.best
     if best is not None:
         place = f"step {best.step:,}" if best.step else "the start, before any step"
@@ -142,12 +147,14 @@ def _format_ending(state: RunState, curve: Curve) -> str:
     """Return how an unfinished training was ended; empty if there is none."""
     if state.running:
         return ""
-    stage = state.stages.get("train")
-    if stage is None or stage.state not in ("running", "failed", "lost"):
-        return f"The last run {STOPPED}." if state.state == "lost" else ""
+    if state.stage("train").state not in ("running", "failed", "lost"):
+        if state.state == "lost":
+            return f"The last run {STOPPED}."
+        return ""
     place = ""
     if curve.steps:
-        place = f" at step {curve.steps[-1].step:,} of {curve.steps[-1].steps:,}"
+        last = curve.steps[-1]
+        place = f" at step {last.step:,} of {last.steps:,}"
     if state.state == "cancelled":
         return f"Stopped{place}. The next run resumes there."
     if state.state == "lost":
@@ -172,17 +179,21 @@ def _format_result(status: ProjectStatus, record: StageRun) -> Iterator[Content]
     else:
         kept = f"the adapter of step {_format_number(best)} is kept"
     steps = _format_number(summary.get("steps"))
-    head = plain(f"Trained {steps} steps in {duration(record.seconds)}: {kept}.", "bold")
-    why = ENDED.get(str(summary.get("ended")), "")
-    yield Content.assemble(head, plain(f" It ended because {why}." if why else ""))
+    parts = [plain(f"Trained {steps} steps in {duration(record.seconds)}: {kept}.", "bold")]
+    why = ENDED.get(str(summary.get("ended")))
+    if why:
+        parts.append(plain(f" It ended because {why}."))
+    yield Content.assemble(*parts)
 
 
 def _format_number(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else "?"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "?"
 
 
 def format_teacher(teacher: TeacherCost) -> str:
-    """Say what it means that a reranker teaches the encoder."""
+    """Return what it means that a reranker teaches the encoder."""
     return (
         f"The encoder learns the order in which the reranker {teacher.name} puts what BM25 and the"
         f" encoder find for each query. Scoring takes {teacher.format_cost}, and is kept.\n"
@@ -192,10 +203,7 @@ def format_teacher(teacher: TeacherCost) -> str:
 def format_details(choices: Mapping[str, Choice], warnings: list[str]) -> Content:
     """Return the warnings, then every automatic choice with its reason."""
     lines = [plain(f"! {text}", "$text-warning") for text in warnings]
-    lines += [
-        Content.assemble(
-            plain(f"{choice.setting}: {choice.value}", "bold"), plain(f"  {choice.reason}")
-        )
-        for choice in choices.values()
-    ]
+    for choice in choices.values():
+        head = plain(f"{choice.setting}: {choice.value}", "bold")
+        lines.append(Content.assemble(head, plain(f"  {choice.reason}")))
     return Content("\n").join(lines)

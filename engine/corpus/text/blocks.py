@@ -258,15 +258,15 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
     return builder.done()
 
 
-def _join_spaced_letters(text: str) -> str:
-    """Return a text with words whole whose letters have blanks between them: R E C H N U N G."""
-    if _MAY_BE_SPACED.search(text):
-        return _SPACED.sub(_join_letters, text)
-    return text
+def restore_text(text: str) -> str:
+    """Return a text without what divides its words: invisible characters, and blanks of style.
 
-
-def _restore_text(text: str) -> str:
-    return _join_spaced_letters(drop_invisible(text))
+    `R E C H N U N G` becomes `RECHNUNG`.
+    """
+    visible = drop_invisible(text)
+    if _MAY_BE_SPACED.search(visible):
+        return _SPACED.sub(_join_letters, visible)
+    return visible
 
 
 def _join_letters(match: re.Match[str]) -> str:
@@ -280,28 +280,28 @@ def _join_letters(match: re.Match[str]) -> str:
 
 
 def restore_words(document: ReadDocument) -> ReadDocument:
-    """Return a document without what divides its words: invisible characters, and blanks of style.
+    """Return a document with its texts as `restore_text` returns them.
 
     Its headings and pages still begin where they did.
     """
     texts = (document.text, document.title, document.author, document.tags)
-    if all(_restore_text(text) == text for text in texts):
+    if all(restore_text(text) == text for text in texts):
         return document
     starts = {heading.start for heading in document.headings}
     starts.update(page.start for page in document.pages)
     cuts = sorted({0, len(document.text)} | starts)
-    pieces = [_restore_text(document.text[start:end]) for start, end in pairwise(cuts)]
+    pieces = [restore_text(document.text[start:end]) for start, end in pairwise(cuts)]
     positions = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
     headings = []
     for heading in document.headings:
-        title = _restore_text(heading.title)
+        title = restore_text(heading.title)
         headings.append(replace(heading, start=positions[heading.start], title=title))
     pages = []
     for page in document.pages:
         pages.append(replace(page, start=positions[page.start], name=drop_invisible(page.name)))
     return replace(
         document,
-        title=_restore_text(document.title),
+        title=restore_text(document.title),
         author=drop_invisible(document.author),
         tags=drop_invisible(document.tags),
         text="".join(pieces),

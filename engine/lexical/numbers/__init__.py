@@ -1,1 +1,1 @@
-"""Numbers in a text: of accounts and telephones, and with units."""
+"""Numbers in a text: amounts, days, telephones, accounts, units, and words before numbers."""

@@ -15,15 +15,56 @@ _UNITS = (
     "pa hpa kpa mpa bar mbar psi kn mn knm kj mj kcal cal kev mev lm lx mol mmol ppm ppb "
     "eur usd chf gbp jpy sek nok dkk pln czk"
 )
-_NAMES = frozenset(_UNITS.split())
-PATTERN = "|".join(sorted(_NAMES, key=lambda unit: (-len(unit), unit)))
+_SYMBOLS = frozenset(_UNITS.split())
+# In English and German.
+_NAMES = {
+    "mm": "millimetre millimetres millimeter millimeters millimetern",
+    "cm": "centimetre centimetres centimeter centimeters zentimeter zentimetern",
+    "m": "metre metres meter meters metern",
+    "km": "kilometre kilometres kilometer kilometers kilometern",
+    "um": "micrometre micrometres micrometer micrometers micron microns mikrometer",
+    "mg": "milligram milligrams milligramm",
+    "g": "gram grams gramm",
+    "kg": "kilogram kilograms kilogramm kilo kilos",
+    "t": "tonne tonnes tonnen",
+    "ml": "millilitre millilitres milliliter milliliters",
+    "l": "litre litres liter liters litern",
+    "ms": "millisecond milliseconds millisekunden",
+    "min": "minute minutes minuten",
+    "h": "hour hours stunde stunden",
+    "v": "volt volts",
+    "kv": "kilovolt kilovolts",
+    "a": "ampere amperes amp amps",
+    "w": "watt watts",
+    "kw": "kilowatt kilowatts",
+    "kwh": "kilowattstunde kilowattstunden",
+    "ohm": "ohms \u03c9",
+    "kohm": "kilohm kilohms k\u03c9",
+    "hz": "hertz",
+    "khz": "kilohertz",
+    "mhz": "megahertz",
+    "ghz": "gigahertz",
+    "kb": "kilobyte kilobytes",
+    "mb": "megabyte megabytes",
+    "gb": "gigabyte gigabytes",
+    "tb": "terabyte terabytes",
+    "eur": "euro euros",
+    "usd": "dollar dollars",
+}
+_SYMBOL_OF_NAME = {name: symbol for symbol, names in _NAMES.items() for name in names.split()}
+PATTERN = "|".join(sorted(_SYMBOLS, key=lambda unit: (-len(unit), unit)))
 """A pattern of units in lower case, as typed or in their NFKC form."""
 _MEASURE = re.compile(rf"(\d+)({PATTERN})")
 
 
-def is_unit(word: str) -> bool:
-    """Tell whether a lower-case word is a unit."""
-    return word in _NAMES
+def find_symbol(word: str) -> str:
+    """Return a unit as `5 kg` has it, given in lower case, as a symbol or by its name; or nothing.
+
+    `kilograms` is `kg`.
+    """
+    if word in _SYMBOL_OF_NAME:
+        return _SYMBOL_OF_NAME[word]
+    return word if word in _SYMBOLS else ""
 
 
 def split_measure(word: str) -> tuple[str, ...]:

@@ -195,7 +195,8 @@ class _SpecificityCheck:
 
     def find_fault(self, query: Query) -> str:
         """Return why a query is not specific, or an empty text."""
-        terms = set(self._index.analyse(query.text, self._language_of(query.document_id)))
+        language = self._language_of(query.document_id)
+        terms = set(self._index.vocabulary.analyse(query.text, language))
         own_chunks = self._terms_of(query.document_id)
         shared = terms.intersection(chain.from_iterable(own_chunks))
         if not shared:
@@ -233,7 +234,7 @@ class _SpecificityCheck:
         """Return the terms of a chunk with its title and headings."""
         title = self._documents[chunk.document_id].title
         text = "\n".join((title, *chunk.headings, chunk.text))
-        return frozenset(self._index.analyse(text, self._language_of(chunk.document_id)))
+        return frozenset(self._index.vocabulary.analyse(text, self._language_of(chunk.document_id)))
 
     def _language_of(self, document: int) -> str:
         """Return the language in which the index has analysed a document."""
@@ -254,7 +255,7 @@ class _AnalysedQuery(NamedTuple):
 
 
 class _RepetitionCheck:
-    """Checks that no earlier query of the same kind requirement a chunk with nearly the same words.
+    """Checks that no earlier query of the same kind asks a chunk with nearly the same words.
 
     All words count, so that *when* and *who* differ; order and endings do not. Queries with other
     codes, numbers or names differ.

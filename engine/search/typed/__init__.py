@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from engine.core.characters import drop_invisible
 from engine.core.errors import EngineError
 from engine.core.records import Document
 from engine.corpus.scan.formats import STREAMED
+from engine.corpus.text.blocks import restore_text
 from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
-from engine.search.typed.wording import add_wording, find_missing_codes, split_word
+from engine.search.typed.wording import add_wording, split_word
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
@@ -59,12 +59,13 @@ class TypedQueries:
         self._loaded = loaded
 
     def read(self, typed: str, *, syntax: bool = False) -> ParsedQuery:
-        """Return a query without control characters, with the document that hits should resemble.
+        """Return a query with its words as texts have them, and the document that hits resemble.
 
-        `syntax`: the query may contain operators.
+        Control characters are dropped, and spaced-out letters joined. `syntax`: the query may
+        contain operators.
         """
         encodable = typed.encode("utf-8", "replace").decode()  # without half surrogate pairs
-        text = drop_invisible(encodable)
+        text = restore_text(encodable)
         if not syntax:
             return ParsedQuery(text, text)
         query = parse(text)
@@ -189,7 +190,7 @@ class TypedQueries:
         return frozenset(document.id for document in documents if passes(document))
 
     def _is_titled(self, document: Document, clause: Clause) -> bool:
-        from engine.lexical.analysis import matched_spans
+        from engine.lexical.matches import matched_spans
 
         file_name = document.path.rpartition("/")[2]
         for name in (document.title, file_name):
@@ -287,11 +288,11 @@ class TypedQueries:
         return replace(fused, order=long + short)
 
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
-        """Return the query with misspelt words corrected, empty if there are none, and a note.
+        """Return a query from `add_wording` with misspelt words corrected, and a note.
 
-        Words that no document contains get the spelling of a similar word that does, except parts
-        of file names. The note names these words and unknown codes; if there is a correction, all
-        unknown words.
+        The corrected query is empty if no word is misspelt. Words that no document contains get the
+        spelling of a similar word that does, except parts of file names. The note names these words
+        and unknown codes; if there is a correction, all unknown words.
         """
         from engine.lexical.compounds import has_compounds
 
@@ -303,8 +304,9 @@ class TypedQueries:
 
         def respell(word: str) -> str:
             is_name = any(word in name for name in query.names)
-            is_searched = word in words and not is_name and not has_compounds(index, word)
-            spelling = self._find_spelling(index, word) if is_searched else ""
+            if word not in words or is_name or has_compounds(index.vocabulary, word):
+                return word
+            spelling = self._find_spelling(index, word)
             if not spelling or split_word(index, word, self._read_texts):
                 return word
             misspelt.add(word)
@@ -316,7 +318,7 @@ class TypedQueries:
             unknown = [word for word in words if word in misspelt or _is_unknown(index, word)]
         else:
             correction = ""
-        for code in self._find_missing_codes(index, query.text):
+        for code in self._find_unknown_codes(index, query):
             if not any(code in name for name in query.names):
                 unknown.append(code)
         if not unknown:
@@ -326,24 +328,23 @@ class TypedQueries:
             note = f"{note} Did you mean: {correction}?"
         return correction, note
 
-    def _find_missing_codes(self, index: LexicalIndex, text: str) -> list[str]:
-        """Return the codes of a text, as typed, that no document contains in any way.
+    def _find_unknown_codes(self, index: LexicalIndex, query: ParsedQuery) -> list[str]:
+        """Return the codes of a query, as typed, that no document contains in any way.
 
         Empty while BM25 does not know all documents.
         """
         if self._loaded.index_lag("bm25"):
             return []
-        codes = find_missing_codes(index, text)
-        return [code for code in codes if not self._is_inside(index, code)]
+        return [code for code in query.missing_codes if not self._is_inside(index, code)]
 
     def _is_inside(self, index: LexicalIndex, code: str) -> bool:
         """Return whether a code that no document contains as a whole occurs in some other way.
 
         As a part of a longer code, in groups that a passage contains, or with other marks.
         """
-        from engine.lexical.codes import has_longer_code
+        from engine.lexical.code_spellings import has_longer_code
 
-        if index.find_code_spellings(code) or index.has_sequence(code):
+        if index.vocabulary.find_code_spellings(code) or index.vocabulary.has_sequence(code):
             return True
         matching = index.find_with_parts(code).tolist()
         if _BLANK.search(code):
@@ -360,10 +361,10 @@ class TypedQueries:
         `MUCH_RARER` than a similar one, the latter. Empty if documents contain `word`.
         """
         frequencies: dict[str, int] = {}
-        for term in index.find_similar_terms(word):
+        for term in index.vocabulary.find_similar_terms(word):
             matching = index.find_with_any([term]).tolist()
             for _, text in self._read_texts(matching[:5]):
-                for spelling in index.find_spellings(term, text):
+                for spelling in index.vocabulary.find_spellings(term, text):
                     frequencies[spelling] = len(matching)
         typed = word.lower()
         nearest = min(
@@ -442,7 +443,7 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     """Return the chunks that contain the words of a clause as they are typed."""
     import numpy as np
 
-    from engine.lexical.analysis import is_joined
+    from engine.lexical.codes import is_joined
 
     if not clause.is_prefix:
         matching = index.find_with_words(clause.text)
@@ -458,7 +459,7 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     is_stop_word = index.find_with_words(last) is None
     if is_stop_word or (words and len(last) < SURE_LETTERS):
         return Candidates(ids if with_words is None else with_words)
-    with_last = index.find_with_any(index.find_stems(last))
+    with_last = index.find_with_any(index.vocabulary.find_stems(last))
     if with_words is None:
         return Candidates(with_last)
     return Candidates(np.intersect1d(with_last, with_words, assume_unique=True))

@@ -15,7 +15,9 @@ from engine.search.syntax import Clause, ParsedQuery
 
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
+    from engine.lexical.compounds import Compound
     from engine.lexical.index import LexicalIndex
+    from engine.lexical.vocabulary import Vocabulary
 
 MAX_COMPLETIONS = 20
 """Maximum number of words that BM25 gets for a prefix."""
@@ -49,12 +51,14 @@ def add_wording(
     """
     keywords = [query.text]
     meaning = [query.text]
+    missing_codes: list[str] = []
     codes: list[str] = []
     if index:
-        codes = _find_codes(index, query.text, read_texts)
+        missing_codes = _find_missing_codes(index, query.text)
+        codes = _find_code_spellings(index, missing_codes[:MAX_UNKNOWN_WORDS], read_texts)
         keywords += codes
         keywords += _find_joined_in_phrases(index, query)
-        keywords += _find_joined(index, query.text)
+        keywords += _find_joined(index.vocabulary, query.text)
         keywords += _find_words(index, query.text, read_texts)
     if index and allowed is not None:
         for prefix in query.prefixes:
@@ -70,13 +74,14 @@ def add_wording(
         query,
         keywords=" ".join(keywords).strip(),
         meaning=" ".join(meaning).strip(),
+        missing_codes=tuple(missing_codes),
         codes=tuple(codes),
     )
 
 
-def find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
+def _find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
     """Return the codes of a text, as typed, that no chunk contains."""
-    from engine.lexical.analysis import split_into_compounds
+    from engine.lexical.words_and_codes import split_into_compounds
 
     missing = []
     for code in split_into_compounds(text, any_case=True):
@@ -86,13 +91,15 @@ def find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
     return missing
 
 
-def _find_codes(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[str]:
-    """Return what documents write for the codes of a text that no chunk contains as typed."""
-    from engine.lexical.analysis import split_into_compounds
+def _find_code_spellings(
+    index: LexicalIndex, missing_codes: list[str], read_texts: ReadTexts
+) -> list[str]:
+    """Return what documents write for codes that no chunk contains as typed."""
+    from engine.lexical.words_and_codes import split_into_compounds
 
     spellings: dict[str, None] = {}
-    for typed in find_missing_codes(index, text)[:MAX_UNKNOWN_WORDS]:
-        for code in index.find_code_spellings(typed):
+    for typed in missing_codes:
+        for code in index.vocabulary.find_code_spellings(typed):
             chunk = index.find_with_any([code], limit=1).tolist()
             for _, chunk_text in read_texts(chunk):
                 for compound in split_into_compounds(chunk_text, any_case=True):
@@ -102,14 +109,16 @@ def _find_codes(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[s
     return list(spellings)
 
 
-def _find_joined(index: LexicalIndex, text: str) -> list[str]:
+def _find_joined(vocabulary: Vocabulary, text: str) -> list[str]:
     """Return words of the documents that a text has as two: `database` for `data base`."""
     joined = []
     for first, second in pairwise(_BETWEEN.split(text)):
-        if first.isalpha() and second.isalpha() and not index.is_stop_word(first):
-            word = first + second
-            if len(word) >= _MIN_SPLIT and index.has_chunks_with(word):
-                joined.append(word)
+        word = first + second
+        # A blank part, or punctuation at a word, joins nothing.
+        if not (first.isalpha() and second.isalpha()) or len(word) < _MIN_SPLIT:
+            continue
+        if not vocabulary.is_stop_word(first) and vocabulary.has_chunks_with(word):
+            joined.append(word)
     return joined
 
 
@@ -122,20 +131,29 @@ def _find_words(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[s
     """
     from engine.lexical.compounds import find_compounds, find_other_number, split_compound
 
+    vocabulary = index.vocabulary
     typed = dict.fromkeys(word_pattern().findall(text))
-    numbers = filter(None, (find_other_number(index, word) for word in typed))
-    words = [*islice(numbers, MAX_UNKNOWN_WORDS)]
-    unknown = (word for word in typed if word.isalpha() and not index.contains(word))
+    # For `Kita` also `Kitas`, or the reverse.
+    other_numbers = filter(None, (find_other_number(vocabulary, word) for word in typed))
+    words = list(islice(other_numbers, MAX_UNKNOWN_WORDS))
+    unknown = (word for word in typed if word.isalpha() and not vocabulary.contains(word))
     for word in islice(unknown, MAX_UNKNOWN_WORDS):
-        compounds = find_compounds(index, word)
+        compounds = find_compounds(vocabulary, word)
         for compound in compounds:
-            chunk = index.find_with_any([compound.term], limit=1).tolist()
-            for _, chunk_text in read_texts(chunk):
-                spellings = sorted(index.find_spellings(compound.term, chunk_text))
-                words += [word for word in spellings if compound.part in fold(word)][:1]
+            words += _find_spelling_of(index, compound, read_texts)
         if not compounds:
-            words += split_compound(index, word) or split_word(index, word, read_texts)
+            words += split_compound(vocabulary, word) or split_word(index, word, read_texts)
     return list(dict.fromkeys(words))
+
+
+def _find_spelling_of(index: LexicalIndex, compound: Compound, read_texts: ReadTexts) -> list[str]:
+    """Return the first spelling of a compound in a chunk that contains it, or nothing."""
+    chunk = index.find_with_any([compound.term], limit=1).tolist()
+    for _, text in read_texts(chunk):
+        for spelling in sorted(index.vocabulary.find_spellings(compound.term, text)):
+            if compound.part in fold(spelling):
+                return [spelling]
+    return []
 
 
 def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[str]:
@@ -152,7 +170,7 @@ def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[st
     for cut in range(_MIN_PART, len(folded) - _MIN_PART + 1):
         first = folded[:cut]
         second = folded[cut:]
-        if not index.has_chunks_with(first) or not index.has_chunks_with(second):
+        if not all(map(index.vocabulary.has_chunks_with, (first, second))):
             continue
         matching = index.find_with_words(f"{first} {second}")
         if matching is None:
@@ -205,16 +223,15 @@ def _find_joined_in_phrases(index: LexicalIndex, query: ParsedQuery) -> list[str
 
 def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
     """Return the terms with the highest TF-IDF in a document, spelt as there."""
-    from engine.lexical.analysis import is_joined
-    from engine.lexical.codes import strip_language
+    from engine.lexical.codes import is_joined, strip_language
 
     text = document.text[:LIKE_CHARACTERS]
-    counts = Counter(filterfalse(is_joined, index.analyse(text, document.language)))
-    weights = index.idf(list(counts)) * list(counts.values())
+    counts = Counter(filterfalse(is_joined, index.vocabulary.analyse(text, document.language)))
+    weights = index.vocabulary.idf(list(counts)) * list(counts.values())
     by_weight = sorted(zip(-weights, counts, strict=True))
     spellings: dict[str, str] = {}
     for word in dict.fromkeys(word_pattern().findall(text.lower())):
-        terms = index.analyse(word, document.language)
+        terms = index.vocabulary.analyse(word, document.language)
         if len(terms) == 1:
             spellings[terms[0]] = word
     key_terms = []

@@ -16,7 +16,7 @@ from bmembed_tui.client import engine_client
 from bmembed_tui.client.engine_client import (
     EngineClient,
     GoneError,
-    follow,
+    follow_command,
     run_command,
     run_detached_command,
 )
@@ -281,7 +281,7 @@ def test_a_followed_command_is_ended_where_its_line_cannot_be_shown(
         raise RuntimeError(line)
 
     with pytest.raises(RuntimeError, match="1"):
-        asyncio.run(follow(refuse, "models", "get", "x"))
+        asyncio.run(follow_command(refuse, "models", "get", "x"))
     assert not children()
 
 

@@ -328,7 +328,7 @@ def test_a_slip_in_the_settings_is_said_once_and_loses_no_states(finished_projec
 def test_a_run_waits_for_another_program(
     finished_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bmembed_tui.steps.runs.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("bmembed_tui.steps.runs.CHECK_SECONDS", 0.05)
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await opened(pilot)

@@ -236,8 +236,8 @@ def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(
         field.value = "incidents/"
         for changes, keys in (
             (lambda: pane.take_dropped(str(more)), ("tab", "enter")),
-            (pane.keep, ("tab", "enter")),
-            (pane.keep, ("enter",)),
+            (pane.save, ("tab", "enter")),
+            (pane.save, ("enter",)),
         ):
             changes()
             await until(

@@ -91,11 +91,15 @@ def shown(report: EvaluationReport, metric: str = "ndcg@10") -> list[Figure]:
 def test_the_report_is_read() -> None:
     report = read(answer())
     bm25, base, in_use = shown(report)
-    assert bm25.gap is not None
-    assert in_use.gap is not None
-    assert (bm25.interval.value, bm25.gap.value, bm25.gap.verdict) == (60, 20, "better")
-    assert (base.interval.value, base.gap) == (40, None)
-    assert (in_use.gap.value, in_use.gap.low, in_use.gap.high) == (5, 1, 9)
+    assert bm25.difference is not None
+    assert in_use.difference is not None
+    assert (bm25.interval.value, bm25.difference.value, bm25.difference.verdict) == (
+        60,
+        20,
+        "better",
+    )
+    assert (base.interval.value, base.difference) == (40, None)
+    assert (in_use.difference.value, in_use.difference.low, in_use.difference.high) == (5, 1, 9)
     assert report.query_sets[0].changes.better[0].text == "[/ q"
     assert shown(report, "hit@1") == []
 

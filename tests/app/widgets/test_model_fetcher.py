@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.content import Content
 from textual.widget import Widget
 
-from bmembed_tui.steps.model.text import offer_line
+from bmembed_tui.steps.model.text import format_offer
 from bmembed_tui.steps.queries.models import format_model, format_models_note
 from bmembed_tui.widgets.model_fetcher import ModelFetcher
 from engine.core.messages.encoders import EncoderOffer
@@ -60,9 +60,9 @@ def test_language_models_that_can_be_fetched_are_marked() -> None:
 
 def test_encoders_say_how_well_they_suit() -> None:
     offer = EncoderOffer("e5", 488_000_000, "many languages", 384, 512, True, 0.97)
-    suits = str(offer_line(offer, "97% German"))
+    suits = str(format_offer(offer, "97% German"))
     assert suits.startswith("⇣ e5  488.0 MB to fetch, many languages")
     assert "97% German" in suits
-    assert "16%" in str(offer_line(replace(offer, known=0.16), "84% German"))
-    assert "German" not in str(offer_line(replace(offer, fits=False), "97% German"))
-    assert str(offer_line(offer, "")).endswith("many languages")
+    assert "16%" in str(format_offer(replace(offer, known=0.16), "84% German"))
+    assert "German" not in str(format_offer(replace(offer, fits=False), "97% German"))
+    assert str(format_offer(offer, "")).endswith("many languages")

@@ -105,7 +105,7 @@ def test_libraries_that_the_system_lacks_are_named_before_qt_ends_the_process(
 ) -> None:
     give_extra(monkeypatch)
     (tmp_path / "X7").touch()
-    monkeypatch.setattr(desktop, "SOCKETS", tmp_path)
+    monkeypatch.setattr(desktop, "X11_SOCKETS", tmp_path)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("DISPLAY", ":7")
     monkeypatch.setattr(
@@ -188,7 +188,7 @@ def test_a_display_that_is_not_there(monkeypatch: pytest.MonkeyPatch, display: s
 
 def test_displays_that_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "X7").touch()
-    monkeypatch.setattr(desktop, "SOCKETS", tmp_path)
+    monkeypatch.setattr(desktop, "X11_SOCKETS", tmp_path)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     for display in (":7", ":7.0", "unix:7", "elsewhere:10.0"):
         monkeypatch.setenv("DISPLAY", display)

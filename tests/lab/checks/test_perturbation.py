@@ -229,7 +229,7 @@ def test_words_used_alike_are_found_and_the_same_stem_is_not() -> None:
         tool = tools[number // 4 % 4]
         texts.append(f"she peeled ripe juicy {thing} into the fruit bowl for dessert")
         texts.append(f"he gripped the heavy steel {tool} from the workshop drawer to repair")
-    found = corpus_synonyms(texts, ["Pears", "hammer", "apples", "unheard", "the"], terms)
+    found = corpus_synonyms(texts, ["Pears", "hammer", "apples", "ignore_choice", "the"], terms)
     assert found["pears"] in things
     assert found["hammer"] in tools[1:]
     assert found["apples"] in ("pears", "plums")
@@ -243,9 +243,9 @@ def test_a_corpus_without_text_has_no_synonyms() -> None:
 
 
 def test_no_context_reaches_from_one_text_into_the_next() -> None:
-    from engine.lab.checks.synonyms import cooccurrences
+    from engine.lab.checks.synonyms import count_cooccurrences
 
-    counts = cooccurrences(
+    counts = count_cooccurrences(
         [["roof", "house"], ["garden"]], {"roof": 0, "house": 1, "garden": 2}, 3, 3
     )
     assert counts.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]

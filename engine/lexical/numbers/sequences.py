@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from engine.lexical.characters import fold, normalise
-from engine.lexical.figures import MONTHS
 from engine.lexical.numbers import units
+from engine.lexical.numbers.figures import MONTHS
 
 Span = tuple[int, int]
 # No code of anything else begins with it.
@@ -19,19 +21,24 @@ _WORD = re.compile(r"[^\W\d_]{1,30}")
 # 10, 3a, 3.11.4 or v18.16.0-rc1
 _NUMBER = re.compile(r"v?(\d{1,5}(?:\.\d{1,5}){0,3}[a-z]?)(?:[-/].*)?")
 _ENDS_IN_YEAR = re.compile(r"\.(?:19|20)\d\d\Z")
+# 5 or 5th
 _DAY = re.compile(r"([012]?\d|3[01])(?:st|nd|rd|th|er)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
+# 2031-05 or 05/2031
 _MONTH = re.compile(r"(?P<first>(?:19|20)\d\d)[-./](\d{1,2})|(\d{1,2})[-./](?P<last>(?:19|20)\d\d)")
+# 14:30, 14:30:59, 14h30, 14.30 uhr, 9 uhr, 2:30 pm or 9 a.m
 _TIME = re.compile(
-    r"(?<![\w:.,])(\d{1,2})(?:([:.h])([0-5]\d)(?::[0-5]\d)?)?"
-    r"(?:[ \u00a0]?(?:(uhr|h)|([ap])\.?m))?(?![\w:]|[.,]\d)"
+    r"(?<![\w:.,])(?P<hour>\d{1,2})(?:(?P<mark>[:.h])(?P<minutes>[0-5]\d)(?::[0-5]\d)?)?"
+    r"(?:[ \u00a0]?(?:(?P<unit>uhr|h)|(?P<half>[ap])\.?m))?(?![\w:]|[.,]\d)"
 )
+# A year, a month and perhaps a day: 2031年5月17日, or the same in Korean
 _EAST_ASIAN_DATE = re.compile(
     "((?:19|20)\\d\\d) ?[\u5e74\ub144] ?(\\d{1,2}) ?[\u6708\uc6d4](?: ?(\\d{1,2}) ?[\u65e5\uc77c])?"
 )
 _DIGITS = frozenset("0123456789")
+# Characters of the longest time of day that is one compound: 14:30:59.
 _MAX_TIME = 8
-# Of numbers, versions and Roman numbers.
+# First characters of numbers, versions and Roman numbers.
 _STARTS = frozenset("0123456789vix")
 _HALVES = frozenset(("am", "pm", "uhr"))
 # What stands behind a time of day.
@@ -40,6 +47,13 @@ _PARTICLES = frozenset(("of", "de"))
 _ROMAN = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xxi xxii xxiii xxiv xxv"
 _ROMAN_VALUES = (2, 3, 4, *range(6, 10), *range(11, 20), *range(21, 26))
 _ROMAN_NUMBERS = dict(zip(_ROMAN.split(), map(str, _ROMAN_VALUES), strict=True))
+
+
+class Occurrence(NamedTuple):
+    """The span of a time or a date in a text, and its codes."""
+
+    span: Span
+    codes: list[str]
 
 
 def is_sequence(code: str) -> bool:
@@ -77,37 +91,44 @@ def find_neighbours(compounds: Sequence[str], place: int) -> tuple[str, str]:
     return (words_before or [""])[-1], (words_after or [""])[0]
 
 
-def find_sequences(first: str, second: str) -> list[str]:
-    """Return the codes of two lower-case compounds that follow each other.
+@lru_cache(maxsize=50_000)
+def find_sequences(first: str, second: str) -> tuple[str, ...]:
+    """Return the codes of two lower-case compounds that follow each other; most have none.
 
-    Those of a number's beginnings come before that of the whole: `python 3.11` also has the code of
-    `python 3`.
+    `45 nm` has `=45-nm`, `5 kilograms` has `=5-kg`, `annex iii` has `=annex-3`, `may 2031` has
+    `=2031-05`, `may 5` and `5th may` have `=-05-05`. Codes of a number's beginnings come before
+    that of the whole: `python 3.11` has `=python-3` and `=python-3.11`.
     """
     first = normalise(first)
-    second = normalise(second).replace("\u00b7", "")
-    if first.isdigit() and units.is_unit(second) and second not in _HALVES:
-        return [f"{_MARK}{first}-{fold(second)}"]
+    second = normalise(second).replace("\u00b7", "")  # N·m is the unit nm.
+    unit = units.find_symbol(second) if first.isdigit() else ""
+    if unit and unit not in _HALVES:
+        return (_format_measure(first, unit),)
     if _WORD.fullmatch(second) and second not in _ROMAN_NUMBERS:
-        month = MONTHS.get(fold(second))
-        day = _DAY.fullmatch(first)
-        return [_format_day(month, int(day[1]))] if month and day else []
+        return _find_day(first, second)
     if not _WORD.fullmatch(first):
-        return []
+        return ()
     word = fold(first)
     month = MONTHS.get(word)
-    if month:
-        if _YEAR.fullmatch(second):
-            return [_format_month(second, month)]
-        if day := _DAY.fullmatch(second):
-            return [_format_day(month, int(day[1]))]
-    roman = _ROMAN_NUMBERS.get(second)
-    if roman:
-        return [f"{_MARK}{word}-{roman}"]
+    if month and _YEAR.fullmatch(second):
+        return (_format_month(second, month),)
+    if day := _find_day(second, first):
+        return day
+    if roman := _ROMAN_NUMBERS.get(second):
+        return (f"{_MARK}{word}-{roman}",)
     number = _NUMBER.fullmatch(second)
     if number is None or _ENDS_IN_YEAR.search(second):
-        return []
+        return ()
     parts = number[1].split(".")
-    return [f"{_MARK}{word}-{'.'.join(parts[: end + 1])}" for end in range(len(parts))]
+    beginnings = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    return tuple(f"{_MARK}{word}-{beginning}" for beginning in beginnings)
+
+
+def _find_day(number: str, name: str) -> tuple[str, ...]:
+    """Return the code of a day without its year, given as its number and its month's name."""
+    month = MONTHS.get(fold(name))
+    day = _DAY.fullmatch(number)
+    return (_format_day(month, int(day[1])),) if month and day else ()
 
 
 def find_other_spelling(code: str) -> str:
@@ -117,21 +138,17 @@ def find_other_spelling(code: str) -> str:
     return code[1:] if code[1].isalpha() else ""
 
 
-def find_measure(compound: str) -> list[str]:
-    """Return the code of a measure that is written as one word: `45nm`."""
+def find_within(compound: str) -> list[str]:
+    """Return the code of a measure or a month that is one compound: `45nm` or `05/2031`."""
     measure = units.split_measure(normalise(compound))
-    if not measure or measure[1] in _HALVES:
-        return []
-    return [f"{_MARK}{'-'.join(map(fold, measure))}"]
-
-
-def find_month(compound: str) -> list[str]:
-    """Return the code of a month written in digits: `05/2031`."""
-    match = _MONTH.fullmatch(compound)
-    if match is None:
-        return []
-    month = int(match[2] or match[3])
-    return [_format_month(match["first"] or match["last"], month)] if 1 <= month <= 12 else []
+    if measure and measure[1] not in _HALVES:
+        number, unit = measure
+        return [_format_measure(number, units.find_symbol(unit))]
+    if match := _MONTH.fullmatch(compound):
+        month = int(match[2] or match[3])
+        if 1 <= month <= 12:
+            return [_format_month(match["first"] or match["last"], month)]
+    return []
 
 
 def find_in_day(day: str) -> list[str]:
@@ -140,10 +157,8 @@ def find_in_day(day: str) -> list[str]:
     return [_format_month(year, int(month)), _format_day(int(month), int(number))]
 
 
-def find_times(
-    text: str, compounds: Sequence[str], places: Iterable[int]
-) -> Iterator[tuple[Span, list[str]]]:
-    """Yield the span of each time of day in a lower-case text, and its codes.
+def find_times(text: str, compounds: Sequence[str], places: Iterable[int]) -> Iterator[Occurrence]:
+    """Yield each time of day in a lower-case text.
 
     `compounds` are those of the text, and `places` is what `find_places` finds in them. A time on a
     clock of twelve hours has two codes: `2:30 pm` is 14:30, and 2:30 for those who leave out pm.
@@ -151,17 +166,27 @@ def find_times(
     if not _may_contain_time(compounds, places):
         return
     for match in _TIME.finditer(text):
-        hour = int(match[1])
-        mark, minutes, unit, half = match.group(2, 3, 4, 5)
-        needs_unit = mark in (None, ".")
-        if hour > 23 or (needs_unit and not unit and not half) or (unit == "h" and not mark):
+        if not _is_time(match):
             continue
+        hour = int(match["hour"])
+        minutes = match["minutes"]
         codes = [_format_time(hour, minutes)]
-        if half == "p" and hour < 12:
+        if match["half"] == "p" and hour < 12:
             codes.append(_format_time(hour + 12, minutes))
-        elif half == "a" and hour == 12:
+        elif match["half"] == "a" and hour == 12:
             codes.append(_format_time(0, minutes))
-        yield match.span(), codes
+        yield Occurrence(match.span(), codes)
+
+
+def _is_time(match: re.Match[str]) -> bool:
+    """Tell whether numbers are a time of day: `14` and `14.30` only with a unit, `2 h` never."""
+    if int(match["hour"]) > 23:
+        return False
+    if match["mark"] in (":", "h"):
+        return True
+    if match["mark"] is None and match["unit"] == "h":
+        return False
+    return bool(match["unit"] or match["half"])
 
 
 def _may_contain_time(compounds: Sequence[str], places: Iterable[int]) -> bool:
@@ -171,13 +196,14 @@ def _may_contain_time(compounds: Sequence[str], places: Iterable[int]) -> bool:
         following = "".join(compounds[place + 1 : place + 2])
         if number[0] in _DIGITS and len(number) < _MAX_TIME:
             is_minute = len(following) == 2 and following.isdigit()
-            if is_minute or following in _CLOCK or number[-1] in "mhr" or "h" in number:
+            ends_in_unit = number[-1] in "mhr"  # 9pm, 9h or 9uhr
+            if is_minute or following in _CLOCK or ends_in_unit or "h" in number:
                 return True
     return False
 
 
-def find_dates(text: str) -> Iterator[tuple[Span, list[str]]]:
-    """Yield the span of each day or month as East Asian texts write it, and its codes.
+def find_dates(text: str) -> Iterator[Occurrence]:
+    """Yield each day or month as East Asian texts write it.
 
     The first code is that of the whole: `2031年5月17日` → `2031-05-17`.
     """
@@ -192,7 +218,11 @@ def find_dates(text: str) -> Iterator[tuple[Span, list[str]]]:
         if match[3]:
             day = int(match[3])
             codes = [f"{year}-{month:02}-{day:02}", *codes, _format_day(month, day)]
-        yield match.span(), codes
+        yield Occurrence(match.span(), codes)
+
+
+def _format_measure(number: str, unit: str) -> str:
+    return f"{_MARK}{fold(number)}-{fold(unit)}"
 
 
 def _format_month(year: str, month: int) -> str:

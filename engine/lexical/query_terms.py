@@ -1,0 +1,174 @@
+"""The terms of a query: how often each word occurs, and what each code is worth."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from engine.lexical import characters
+from engine.lexical.codes import JOINT, is_joined, is_number, strip_language
+from engine.lexical.numbers import sequences
+from engine.lexical.numbers.figures import Figure, read_figure
+from engine.lexical.words_and_codes import DAY, PARTED, split_into_compounds, strip_possessive
+
+_MAX_SHORT_QUERY = 10
+"""Maximum words of a query in which days written in words are looked up.
+
+In a longer query they are mentioned in passing, and weigh less.
+"""
+# A tax number such as de-123456789, which may be written without its country elsewhere.
+_NUMBER_OF_COUNTRY = re.compile(r"[a-z]{1,3}-(\d{7,})")
+
+AnalyseCompound = Callable[[str], tuple[Sequence[str], Sequence[str]]]
+"""Returns the words and the codes of a lower-case compound."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerms:
+    """The terms of a query.
+
+    `words` counts the occurrences of each word. `codes` maps each whole code to the words of its
+    parts. `digits` maps codes that are numbers to their words when written as digits alone.
+    `single` are the words that are typed by themselves, not joined with others. `sequences` are the
+    codes of words and numbers that follow each other.
+    """
+
+    words: dict[str, float]
+    codes: dict[str, tuple[str, ...]]
+    digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    single: set[str] = field(default_factory=set)
+    sequences: set[str] = field(default_factory=set)
+
+    def find_readings(self) -> list[list[str]]:
+        """Return the indexed terms, in all spellings, of each code, then of each long number."""
+        codes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+        numbers: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+        # All spellings of a code have the same parts.
+        for code, parts in self.codes.items():
+            digits = self.digits.get(code, ())
+            is_typed_as_digits = len(parts) == 1 and bool(digits)
+            if not is_typed_as_digits:
+                codes[parts] += (code, *digits)
+            elif any(map(is_number, map(strip_language, digits))):
+                numbers[parts] += (code, *digits)
+        return [*codes.values(), *numbers.values()]
+
+
+class QueryTermsCounter:
+    """Counts the words of one query and collects its codes.
+
+    `analyse` returns the words and codes of a compound. Words of the query's language begin with
+    `prefix`.
+    """
+
+    def __init__(self, analyse: AnalyseCompound, prefix: str) -> None:
+        self._analyse = analyse
+        self._prefix = prefix
+        self._query = QueryTerms({}, {})
+        # Code of a day written in words (`17 May 2031`) → its first number.
+        self._days_in_words: dict[str, tuple[str, ...]] = {}
+
+    def count(self, text: str) -> QueryTerms:
+        """Return the terms of a query."""
+        query = self._query
+        compounds = list(split_into_compounds(characters.lower(text)))
+        query.sequences.update(_find_sequences(text, compounds))
+        for compound in compounds:
+            self._add_compound(compound)
+        if len(query.words) > _MAX_SHORT_QUERY:
+            # A code weighs as much as its parts, and one number weighs less than a whole day.
+            query.codes.update(self._days_in_words)
+        if not text.isascii():
+            self._drop_covered_characters()
+        return query
+
+    def _add_compound(self, compound: str) -> None:
+        words, all_codes = self._analyse(compound)
+        joined = [code.removeprefix(JOINT) for code in all_codes if is_joined(code)]
+        codes = [code for code in all_codes if not is_joined(code)]
+        self._count_words(joined)
+        figure = read_figure(strip_possessive(compound))
+        if figure is not None and figure.digits:
+            self._add_number(figure, words)
+            return
+        if figure is None:
+            codes = codes[:1]  # The others are what a text's code holds.
+        if len(words) == 1 and not codes and not joined:
+            self._query.single.update(words)
+        self._add_words_and_codes(compound, words, codes)
+        if figure is not None and PARTED.search(compound) and all(map(DAY.fullmatch, codes)):
+            numbers = tuple(word for word in words if word.isdigit())
+            self._days_in_words.update(dict.fromkeys(codes, numbers[:1]))
+
+    def _add_words_and_codes(
+        self, compound: str, words: Sequence[str], codes: Sequence[str]
+    ) -> None:
+        """Add the words of a compound, which are the parts of its codes if it has any.
+
+        A part of a single character counts only if there is no longer one: in `QX-77/B` not the B.
+        """
+        weighted_parts = _weigh_parts(codes, words)
+        if codes and not PARTED.search(compound):
+            long_words = [word for word in words if len(word.removeprefix(self._prefix)) > 1]
+            words = long_words or words
+        self._count_words(words)
+        for code in codes:
+            self._query.codes[code] = weighted_parts or tuple(words)
+            if number := _NUMBER_OF_COUNTRY.fullmatch(code):
+                self._query.codes[f"{number[1]}.0"] = tuple(words)
+
+    def _add_number(self, figure: Figure, words: Sequence[str]) -> None:
+        """Add a number: its parts, its codes, and its digits alone.
+
+        The digits count as much as all parts together.
+        """
+        digits = tuple(self._prefix + number for number in figure.digits)
+        self._count_words(words)
+        for number in digits:
+            self._query.words.setdefault(number, float(len(words)))
+        for code in figure.codes:
+            self._query.codes[code] = tuple(words)
+            self._query.digits[code] = digits
+
+    def _count_words(self, words: Iterable[str]) -> None:
+        counts = self._query.words
+        for word in words:
+            counts[word] = counts.get(word, 0.0) + 1.0
+
+    def _drop_covered_characters(self) -> None:
+        """Remove single Han characters that pairs cover."""
+        words = self._query.words
+        for pair in list(words):
+            if len(pair) == 2 and characters.IS_HAN.search(pair):
+                for character in pair:
+                    words.pop(character, None)
+
+
+def _find_sequences(text: str, compounds: Sequence[str]) -> Iterator[str]:
+    """Yield the codes of the sequences in a query: of `python 3.11` only that of the whole."""
+    previous = ""
+    for compound in compounds:
+        yield from sequences.find_sequences(previous, compound)[-1:]
+        yield from sequences.find_within(compound)
+        if not sequences.is_particle(compound):
+            previous = compound
+    places = sequences.find_places(compounds)
+    for time in sequences.find_times(text.lower(), compounds, places):
+        yield from time.codes
+    for date in sequences.find_dates(text):
+        yield date.codes[0]
+
+
+def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a code that is worth more than the words asked for, else nothing.
+
+    Those of a day include its single digits. A section of a law is worth twice its number, and R&D
+    twice its letters.
+    """
+    if codes and all(map(DAY.fullmatch, codes)):
+        return tuple(words)
+    if any(code.startswith("§") or "&" in code for code in codes):
+        return (*words, *words)
+    return ()
