@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk
 from engine.project.store.artifacts import ArtifactTables
@@ -284,7 +284,7 @@ class ChunkTables(ArtifactTables):
             f"SELECT id, document_id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER"
             " BY id"
         )
-        return cast(list[tuple[int, int, str]], self._fetch(sql, (first,)))
+        return self._fetch(sql, (first,))
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
         """Return chunks by row id, including superseded ones but none of deleted documents."""
