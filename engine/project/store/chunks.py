@@ -102,7 +102,8 @@ def sample_indices(
     import numpy as np
 
     # The 7 only makes this draw differ from others with the same seed.
-    sample = np.random.default_rng([seed, 7]).permutation(total)[: most or IN_MEMORY]
+    rng = np.random.default_rng([seed, 7])
+    sample = rng.permutation(total)[: most or IN_MEMORY]
     indices = np.concatenate([sample, *map(np.ravel, needed)])
     return np.unique(indices[indices >= 0]).astype(np.int64)
 
