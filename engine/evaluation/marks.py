@@ -68,7 +68,7 @@ class MarkedQuery:
 
     def with_mark(self, former: set[Mark], mark: Mark | None) -> MarkedQuery:
         """Return the query without the `former` marks, and with a new one."""
-        marks = [kept for kept in self.marks if kept not in former]
+        marks = [other for other in self.marks if other not in former]
         if mark is not None:
             marks.append(mark)
         return replace(self, marks=tuple(marks))
