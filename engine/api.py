@@ -191,22 +191,26 @@ class Project:
 
         If several folders hold a file of the same path, the folder is part of its name.
         """
-        return self._unsearched("skipped")
+        return self._list_unsearched("skipped")
 
     def quarantined(self) -> dict[str, str]:
         """Return files whose content could not be read, with the reason; named as by `skipped`."""
-        return self._unsearched("quarantined")
+        return self._list_unsearched("quarantined")
 
-    def _unsearched(self, state: str) -> dict[str, str]:
-        from engine.service.documents import unsearched
+    def _list_unsearched(self, state: str) -> dict[str, str]:
+        """Return the files in that state, by path, with the reason."""
+        from engine.service.documents import list_unsearched
 
         with closing(self.folder.store()) as store:
-            rows = unsearched(store, state)
+            rows = list_unsearched(store, state)
         times = Counter(row.path for row in rows)
-        return {
-            row.path if times[row.path] == 1 else f"{row.source}/{row.path}": row.reason
-            for row in rows
-        }
+        reasons = {}
+        for row in rows:
+            name = row.path
+            if times[row.path] > 1:
+                name = f"{row.source}/{row.path}"
+            reasons[name] = row.reason
+        return reasons
 
     def documents(self, state: str | None = None) -> list[FileOutcome]:
         """Return the outcome of every file and of everything inside it.
@@ -264,17 +268,17 @@ class Project:
             artifact = ProjectSnapshot(self.folder, settings, store).need(EvaluationInfo)
         folder = self.folder.folder_of(artifact)
         info = artifact.info
-        found = read_report(folder)
+        content = read_report(folder)
         return Report(
             info.in_use,
             info.advice,
-            found["fusion"],
-            tables_of(found),
+            content["fusion"],
+            tables_of(content),
             folder,
-            verdict_of(found, settings.search.mode_in_json, self.folder.argument),
-            {mode: deciding_rung(found, mode) for mode in SEARCH_MODES},
-            gates_of(found),
-            own_systems_of(found),
+            verdict_of(content, settings.search.mode_in_json, self.folder.argument),
+            {mode: deciding_rung(content, mode) for mode in SEARCH_MODES},
+            gates_of(content),
+            own_systems_of(content),
         )
 
     def export(

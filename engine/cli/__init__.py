@@ -28,7 +28,7 @@ from engine.cli import (  # noqa: F401 - their commands are registered by it
     studying,
     taking,
 )
-from engine.cli.app import Plain, app
+from engine.cli.app import Plain, app, discard_output
 from engine.core import environment
 from engine.core.errors import (
     CancelledError,
@@ -67,6 +67,7 @@ def main() -> None:
 
 
 def _run() -> None:
+    """Run the command, and end the process with its exit code."""
     try:
         _help_leading_process()
         command_line = _select_commands()
@@ -86,8 +87,8 @@ def _run() -> None:
         if has_lost_reader(error):
             _end_without_reader()
         _end_with(_explain(error))
-    # The code of a command that ends with `typer.Exit`.
-    sys.exit(code if isinstance(code, int) else 0)
+    # A command that ends with `typer.Exit` gives its code, any other None.
+    sys.exit(code or 0)
 
 
 def _select_commands() -> typer.Typer:
@@ -96,10 +97,10 @@ def _select_commands() -> typer.Typer:
     Preparing all commands takes a while.
     """
     selected = copy(app)
-    name = sys.argv[1] if len(sys.argv) > 1 else ""
     named = []
     for command in app.registered_commands:
-        if command.callback and name == (command.name or command.callback.__name__):
+        # The slice holds the command's name, or nothing.
+        if command.callback and (command.name or command.callback.__name__) in sys.argv[1:2]:
             named.append(command)
     selected.registered_commands = named or app.registered_commands
     return selected
@@ -130,16 +131,18 @@ def _release_helpers() -> None:
 def _end_without_reader() -> None:
     """End without an error: the reader of the output, such as `head`, has enough."""
     # What is still buffered must not be written at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    discard_output()
     sys.exit(0)
 
 
 def _wants_json() -> bool:
+    """Return whether errors are to be JSON: by the environment, or by `--json` before any `--`."""
     options = itertools.takewhile(lambda argument: argument != "--", sys.argv[1:])
     return os.environ.get("BMEMBED_ERRORS") == "json" or "--json" in options
 
 
 def _end_with(error: EngineError) -> NoReturn:
+    """Show an error, as JSON if wanted, and end with its exit code."""
     if _wants_json():
         import json
 
@@ -167,6 +170,7 @@ def _find_exit_code(error: EngineError) -> int:
 
 def _explain(error: Exception) -> EngineError:
     """Return the EngineError for wrong use, a file system error, or an internal fault."""
+    # An error of the command line library; its class is not public.
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):
         return _explain_wrong_use(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -192,6 +196,7 @@ def _explain(error: Exception) -> EngineError:
 
 
 def _explain_wrong_use(error: Any) -> UsageError:
+    """Return the UsageError for an error of the command line library, with advice."""
     if type(error).__name__ == "NoArgsIsHelpError":
         if not _wants_json():
             print(error.format_message(), file=sys.stderr)
@@ -222,13 +227,17 @@ def _explain_wrong_value(error: Any) -> str:
         return ""
     details = error.__cause__.errors()[0]
     choices = _list_choices(get_type_hints(error.cmd.callback)[error.param.name])
-    one_of = f"one of: {', '.join(choices)}" if choices else ""
-    expected = _EXPECTED.get(details["type"], one_of).format(**details.get("ctx", {}))
-    if not expected:
+    if details["type"] in _EXPECTED:
+        expected = _EXPECTED[details["type"]].format(**details.get("ctx", {}))
+    elif choices:
+        expected = f"one of: {', '.join(choices)}"
+    else:
         return ""
+    message = f"{error.param.opts[0]} takes {expected}, not '{details['input']}'."
     near = nearest(str(details["input"]), choices)
-    suggestion = f" Did you mean '{near}'?" if near else ""
-    return f"{error.param.opts[0]} takes {expected}, not '{details['input']}'.{suggestion}"
+    if near:
+        message += f" Did you mean '{near}'?"
+    return message
 
 
 def _list_choices(kind: Any) -> list[str]:

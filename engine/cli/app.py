@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from engine.core.messages.wire import to_json
 from engine.core.platforms.pipes import has_lost_reader
 from engine.core.platforms.stopping import TERMINAL_LOST, is_default, notice_closing
+from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -77,13 +78,16 @@ class Plain(_UniformHelp, TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options; the types of arguments are left out."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
-            rows = list(filter(None, (param.get_help_record(ctx) for param in params)))
-            if kind == "argument":
-                rows = [
-                    (name.partition(" <")[0], text.partition("  [required]")[0])
-                    for name, text in rows
-                ]
+            rows = []
+            for param in self.get_params(ctx):
+                record = param.get_help_record(ctx)  # none for a hidden option
+                if param.param_type_name != kind or record is None:
+                    continue
+                name, text = record
+                if kind == "argument":
+                    name = name.partition(" <")[0]
+                    text = text.partition("  [required]")[0]
+                rows.append((name, text))
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -101,6 +105,7 @@ class Grouped(Group):
         shown = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
         known = {name for names in GROUPS.values() for name in names}
         rest = tuple(name for name in shown if name not in known)
+        # As in click: 6 columns are the indentation and the gap.
         room = formatter.width - max(map(len, shown)) - 6
         for title, names in {**GROUPS, "Advanced": rest}.items():
             with formatter.section(title):
@@ -134,8 +139,8 @@ _PROJECT = typer.Argument(
 )
 
 
-def _on_cluster(address: str | None) -> str | None:
-    """Have a run's processes give work to a cluster.
+def _use_cluster(address: str | None) -> str | None:
+    """Have a run's processes give work to a cluster, by a variable of the environment.
 
     Raises UsageError for an empty address, and where Ray is not installed.
     """
@@ -162,10 +167,11 @@ MaybeProject = Annotated[str | None, _PROJECT]
 Verbose = Annotated[
     bool, typer.Option("--verbose", help="also show each automatic choice and its reason")
 ]
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
 Force = Annotated[bool, typer.Option("--force", help="redo what is up to date")]
 _CLUSTER = "also work on the nodes of a Ray cluster: HOST:PORT, or auto"
 Cluster = Annotated[
-    str | None, typer.Option("--ray", metavar="ADDRESS", help=_CLUSTER, callback=_on_cluster)
+    str | None, typer.Option("--ray", metavar="ADDRESS", help=_CLUSTER, callback=_use_cluster)
 ]
 Preset = Annotated[
     str,
@@ -192,11 +198,12 @@ def _options(
         ),
     ] = False,
 ) -> None:
+    # Its parameters are the options of `engine` itself, which have callbacks.
     pass
 
 
-def assigned(texts: list[str]) -> dict[str, Any]:
-    """Return the settings and values of `section.key=value` texts.
+def parse_assignments(texts: list[str]) -> dict[str, Any]:
+    """Return the values of `section.key=value` texts by `section.key`.
 
     Raises SettingsError, UsageError.
     """
@@ -219,6 +226,16 @@ def assigned(texts: list[str]) -> dict[str, Any]:
     return values
 
 
+def print_text(text: str) -> None:
+    """Print a line on standard output, without control characters."""
+    print(harmless(text))
+
+
+def print_note(text: str) -> None:
+    """Print a line for people on standard error, without control characters."""
+    print(harmless(text), file=sys.stderr)
+
+
 def print_json(data: Any) -> None:
     """Print data as JSON."""
     print(_escape(json.dumps(to_json(data), ensure_ascii=False, indent=1)))
@@ -237,8 +254,8 @@ def _escape(text: str) -> str:
     return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def agree(question: str, yes: bool, command: str) -> None:
-    """Ask for consent, unless `yes`.
+def require_consent(question: str, yes: bool, command: str) -> None:
+    """Ask on the terminal for consent to what `engine COMMAND` is about to do, unless `yes`.
 
     Raises CancelledError for a no, UsageError where nobody can be asked.
     """
@@ -246,6 +263,7 @@ def agree(question: str, yes: bool, command: str) -> None:
 
     if yes:
         return
+    question = harmless(question)
     if not sys.stdin.isatty():
         raise UsageError(
             f"'engine {command}' needs your consent.",
@@ -273,45 +291,50 @@ def opened(name: str) -> Iterator[Project]:
 
 
 @contextmanager
-def handling(handler: Callable[[int, Any], object], *numbers: int) -> Iterator[None]:
-    """Send signals to `handler` within the block."""
-    before = {number: signal.signal(number, handler) for number in numbers}
+def handling(handler: Callable[[int, Any], object], *signals: int) -> Iterator[None]:
+    """Send signals, given by number, to `handler` within the block."""
+    former_handlers = {number: signal.signal(number, handler) for number in signals}
     try:
         yield
     finally:
-        for number, former in before.items():
+        for number, former in former_handlers.items():
             signal.signal(number, former)
 
 
 @contextmanager
 def stoppable() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether to stop at the next safe point.
+    """Yield a function that says whether to stop at the next safe point.
 
     Ctrl-C, SIGTERM or the end of the terminal ask for a stop; a second Ctrl-C ends at once.
     """
-    asked = 0
+    requests = 0
 
-    def ask(number: int, _frame: object) -> None:
-        nonlocal asked
-        asked += 1
-        if asked > 1 and number == signal.SIGINT:
+    def request_stop(number: int, _frame: object) -> None:
+        nonlocal requests
+        requests += 1
+        if requests > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
         if number == TERMINAL_LOST:
             # Nobody reads standard output and error any longer, and writing would be an error.
-            for stream in (1, 2):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            for descriptor in (1, 2):
+                discard_output(descriptor)
         print("Stopping at the next safe point …", file=sys.stderr)
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if is_default(TERMINAL_LOST):  # nohup ignores the signal
         numbers.append(TERMINAL_LOST)
     notice_closing()
-    with handling(ask, *numbers):
-        yield lambda: asked > 0
+    with handling(request_stop, *numbers):
+        yield lambda: requests > 0
+
+
+def discard_output(descriptor: int = 1) -> None:
+    """Send what is written to standard output, or to another descriptor, to nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 @contextmanager
-def cleaned_up() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Handle SIGTERM and the end of the terminal as Ctrl-C, so that the command cleans up."""
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -329,9 +352,9 @@ def cleaned_up() -> Iterator[None]:
 
 
 def execute(
-    project: Project, stages: tuple[str, ...], force: bool, as_json: bool, verbose: bool
+    project: Project, stages: tuple[str, ...], *, force: bool, as_json: bool, verbose: bool
 ) -> None:
-    """Run stages and show the progress.
+    """Run stages and show the progress. `force`: run also those that are up to date.
 
     With `as_json`, every event goes to standard output as a line of JSON. If the reader of these
     lines goes away, the run stops at its next safe point, as after Ctrl-C.
@@ -349,7 +372,7 @@ def execute(
             if not has_lost_reader(error):
                 raise
             is_unread = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            discard_output()
 
     with stoppable() as stop, RunView(verbose=verbose) as view:
         project.run(

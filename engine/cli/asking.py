@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, handling, opened, print_json
+from engine.cli.app import AsJson, ProjectName, app, handling, opened, print_json, print_text
 from engine.core.errors import CancelledError
 from engine.core.text import harmless
 
@@ -38,17 +38,17 @@ def ask(
     with opened(name) as project:
         choose_model(project.folder)  # raises an error without a model, before the search
         found = project.search(question)
-        stop = threading.Event()
-        printer = _Printer()
         if found.problem:
             raise found.problem
         if not as_json:
             show_notes(found)
+        chunks = [hit.chunk_id for hit in found.hits]
+        printer = _Printer()
+        show = _ignore if as_json else printer.show
+        stop = threading.Event()
         with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
-            chunks = [hit.chunk_id for hit in found.hits]
-            show = _ignore if as_json else printer.show
             written = answer(project.folder, question, chunks, show, stop.is_set)
-    given = found.hits[: written.passages]
+    given = found.hits[: written.passages]  # the model got as many of the hits, from the first on
     if as_json:
         print_json(
             {"question": question, **to_json(written), "sources": given, "notes": found.notes}
@@ -74,40 +74,46 @@ def _ignore(_answer: Answer) -> None:
 
 
 def _show_sources(written: Answer, hits: Sequence[Hit]) -> None:
-    """Print the hits that the answer cites, by their numbers."""
-    numbers: set[int] = set()
+    """Print the hits that the answer cites; its citations are numbers of hits, from 1."""
+    cited: set[int] = set()
     for sentence in written.sentences:
-        numbers |= set(sentence.sources)
-    cited = [(number, hit) for number, hit in enumerate(hits, 1) if number in numbers]
-    if cited:
+        cited.update(sentence.sources)
+    lines = []
+    for number, hit in enumerate(hits, 1):
+        if number in cited:
+            place = ", ".join(filter(None, (hit.path, hit.page_name)))
+            lines.append(f"[{number}] {hit.title or hit.path}: {place}")
+    if lines:
         print()
-    for number, hit in cited:
-        place = ", ".join(filter(None, (hit.path, hit.page_name)))
-        print(harmless(f"[{number}] {hit.title or hit.path}: {place}"))
+    for line in lines:
+        print_text(line)
 
 
 class _Printer:
-    """Prints an answer as it grows; what a terminal shows cannot be taken back."""
+    """Prints an answer as it grows; what a terminal shows cannot be taken back.
+
+    A sentence's marks (of a missing source or quote) are known, and printed, when it ends.
+    """
 
     def __init__(self) -> None:
-        self._sentences = 0
-        self._letters = 0
         self._is_announced = False
+        self._finished_sentences = 0
+        self._printed_letters = 0  # of the sentence after the finished ones
 
     def show(self, written: Answer) -> None:
-        """Print the new part of the answer."""
+        """Print what is new of the whole answer so far."""
         from engine.cli.console import progress_console
 
         if written.passages and not self._is_announced:
             self._is_announced = True
             text = f"{written.model} reads {written.passages} of the passages …"
             progress_console().print(harmless(text), markup=False)
-        sentences = written.sentences[self._sentences :]
-        for number, sentence in enumerate(sentences, self._sentences + 1):
+        for sentence in written.sentences[self._finished_sentences :]:
             text = harmless(sentence.text)
-            print(text[self._letters :], end="", flush=True)
-            self._letters = len(text)
-            if number < len(written.sentences) or written.state != "writing":
+            print(text[self._printed_letters :], end="", flush=True)
+            self._printed_letters = len(text)
+            is_last = sentence is written.sentences[-1]
+            if not is_last or written.state != "writing":
                 print(sentence.marks, flush=True)
-                self._sentences = number
-                self._letters = 0
+                self._finished_sentences += 1
+                self._printed_letters = 0

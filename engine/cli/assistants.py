@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import agree, app
+from engine.cli.app import app, print_note, print_text, require_consent
 from engine.core.platforms.stopping import take_input
-from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.assistants.install import Change
@@ -65,9 +63,9 @@ def mcp(
         return
     from engine.assistants.protocol import ToolServer
 
-    print(f"engine mcp: {', '.join(names or ()) or 'all projects'}. {NOTE}", file=sys.stderr)
+    print_note(f"engine mcp: {', '.join(names or ['all projects'])}. {NOTE}")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # keeps what a library prints apart from the answers
+    os.dup2(2, 1)  # what a library prints goes to standard error, not among the answers
     ToolServer(names or (), answers).serve(take_input())
     os._exit(0)  # does not wait for an encoder that is being loaded
 
@@ -76,11 +74,13 @@ def write_change(change: Change, yes: bool, command: str, note: str) -> None:
     """Show a change of a file, make it if the user agrees, and print the note."""
     lines = change.diff()
     for line in lines:
-        print(harmless(line))
+        print_text(line)
     if not lines:
-        print(harmless(f"{change.path} has it already."), file=sys.stderr)
+        print_note(f"{change.path} has it already.")
         return
-    agree(harmless(f"Write {change.path}?"), yes, command)
+    require_consent(f"Write {change.path}?", yes, command)
     backup = change.write()
-    former = f" The file as it was is {backup}." if backup else ""
-    print(harmless(f"Written.{former} {note}"), file=sys.stderr)
+    if backup:
+        print_note(f"Written. The file as it was is {backup}. {note}")
+    else:
+        print_note(f"Written. {note}")

@@ -19,15 +19,17 @@ from engine.cli.app import (
     Texts,
     Verbose,
     app,
-    assigned,
     execute,
     opened,
+    parse_assignments,
     print_json,
     print_line,
+    print_note,
+    print_text,
     stoppable,
 )
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import format_count, harmless, size_text
+from engine.core.text import format_count, size_text
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -64,7 +66,7 @@ def new(
     from engine.core.disk import expand_home
     from engine.core.errors import InputError
 
-    named: dict[Path, Path] = {}
+    paths_as_typed: dict[Path, Path] = {}  # by the resolved path
     for text in documents:
         path = expand_home(text)
         if not path.exists():
@@ -74,31 +76,33 @@ def new(
                 "Check the path.",
                 code="path-missing",
             )
-        named[path.resolve()] = path
+        paths_as_typed[path.resolve()] = path
     sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
+    proposal = None
     if model:
         from engine.encoders.kinds.chosen import model_path
 
         sections["encoder"] = {"model": str(model_path(model))}
-    proposal = None if model else _propose(list(named))
-    if proposal and proposal.here:
-        sections["encoder"] = {"model": proposal.model}
-    made = Project.create(name, named.values(), **sections)
-    if len(named) < len(documents):
-        print("A folder that is named twice is read once.", file=sys.stderr)
-    for place, path in named.items():
+    else:
+        proposal = _propose(list(paths_as_typed))
+        if proposal and proposal.here:
+            sections["encoder"] = {"model": proposal.model}
+    made = Project.create(name, paths_as_typed.values(), **sections)
+    if len(paths_as_typed) < len(documents):
+        print_note("A folder that is named twice is read once.")
+    for place, path in paths_as_typed.items():
         if place.is_dir() and os.access(place, os.R_OK) and not any(place.iterdir()):
-            print(f"Note: {path} is empty. Put documents there before you run it.", file=sys.stderr)
-    print(harmless(str(made.path)))
+            print_note(f"Note: {path} is empty. Put documents there before you run it.")
+    print_text(str(made.path))
     if proposal:
         _show_proposal(proposal, name)
-    print(harmless(f"Next: engine run {quote_argument(name)}"), file=sys.stderr)
+    print_note(f"Next: engine run {quote_argument(name)}")
 
 
 def _propose(sources: list[Path]) -> EncoderProposal | None:
-    """Propose an encoder for documents, by a sample of them; None where the bundled one will do.
+    """Propose an encoder for documents, by a sample of them.
 
-    A project is made without it where that fails.
+    None where the bundled one will do, or if no sample can be read: a project needs no proposal.
     """
     from engine.core.errors import EngineError
     from engine.service.proposing import propose_for_files
@@ -107,13 +111,16 @@ def _propose(sources: list[Path]) -> EncoderProposal | None:
     if sys.stderr.isatty():
         print("Reading a few documents, to see which encoder suits them …", file=sys.stderr)
     try:
-        found = propose_for_files(sources, EncoderSettings(), CorpusSettings().chunk_tokens)
+        proposal = propose_for_files(sources, EncoderSettings(), CorpusSettings().chunk_tokens)
     except (EngineError, OSError):
         return None
-    return found if found.model else None
+    if not proposal.model:
+        return None
+    return proposal
 
 
 def _show_proposal(proposal: EncoderProposal, name: str) -> None:
+    """Say which encoder suits the documents, and how to fetch it unless it is here."""
     languages = f"A sample of the documents is {proposal.format_languages}."
     if proposal.here:
         note = f"{languages} The encoder {proposal.model} knows it and is used."
@@ -163,10 +170,13 @@ def run(
             code="options-conflict",
             command="run",
         )
-    named: tuple[str, ...] = ()
     if only is not None:
-        named = order_stages(part.strip() for part in only.split(","))
-    _run(name, named or (ORDER if every else SEARCH), force, detach, as_json, verbose)
+        stages = order_stages(part.strip() for part in only.split(","))
+    elif every:
+        stages = ORDER
+    else:
+        stages = SEARCH
+    _run(name, stages, force=force, detach=detach, as_json=as_json, verbose=verbose)
 
 
 @app.command()
@@ -194,44 +204,57 @@ def adapt(
     from engine.project.stage import ORDER
 
     if dry_run:
-        _offer(name, as_json)
+        _show_offer(name, as_json)
     else:
-        _run(name, ORDER, force, detach, as_json, verbose)
+        _run(name, ORDER, force=force, detach=detach, as_json=as_json, verbose=verbose)
 
 
-def _offer(name: str, as_json: bool) -> None:
+def _show_offer(name: str, as_json: bool) -> None:
+    """Print how long an adaptation takes and whether it could prove a gain."""
     from engine.service.offer import adaptation_offer
 
     with opened(name) as project:
         print("Estimating how long it takes …", file=sys.stderr)
-        found = adaptation_offer(project.folder)
+        offer = adaptation_offer(project.folder)
     if as_json:
-        print_json(found)
-    else:
-        print("".join(harmless(line) + "\n" for line in found.lines()), end="")
+        print_json(offer)
+        return
+    for line in offer.lines():
+        print_text(line)
 
 
 def _run(
-    name: str, stages: tuple[str, ...], force: bool, detach: bool, as_json: bool, verbose: bool
+    name: str,
+    stages: tuple[str, ...],
+    *,
+    force: bool,
+    detach: bool,
+    as_json: bool,
+    verbose: bool,
 ) -> None:
+    """Run stages, here or in the background, and say what to do next."""
+    quoted = quote_argument(name)
     with opened(name) as project:
         if detach:
-            return _detach(project, name, stages, force, as_json)
-        execute(project, stages, force, as_json, verbose)
-        quoted = quote_argument(name)
-        if not as_json and "embed" in stages:
-            offer = f"engine adapt {quoted} --dry-run, which says whether adapting may help"
-            if "evaluate" in stages:
-                more = f"engine report {quoted}"
-            else:
-                more = offer
-            print(f'Next: engine search {quoted} "your question", or {more}', file=sys.stderr)
-            if "train" in stages:
-                _offer_teacher(project, quoted)
+            _detach(project, quoted, stages, force, as_json)
+            return
+        execute(project, stages, force=force, as_json=as_json, verbose=verbose)
+        if as_json or "embed" not in stages:
+            return
+        if "evaluate" in stages:
+            more = f"engine report {quoted}"
+        else:
+            more = f"engine adapt {quoted} --dry-run, which says whether adapting may help"
+        print_note(f'Next: engine search {quoted} "your question", or {more}')
+        if "train" in stages:
+            _offer_teacher(project, quoted)
 
 
 def _offer_teacher(project: Project, quoted: str) -> None:
-    """Say that a reranker of this machine could teach the encoder, if none does."""
+    """Say that a reranker of this machine could teach the encoder, if none does.
+
+    `quoted`: the project's name, for a shell.
+    """
     from engine.project.stage import ProjectSnapshot
     from engine.runs.teaching import find_teacher
 
@@ -241,18 +264,16 @@ def _offer_teacher(project: Project, quoted: str) -> None:
     with closing(project.folder.store()) as store:
         name = find_teacher(ProjectSnapshot(project.folder, settings, store))
     if name:
-        print(
-            harmless(
-                f"The reranker {name} could teach the encoder: engine adapt {quoted} --dry-run says"
-                " how long it takes"
-            ),
-            file=sys.stderr,
+        print_note(
+            f"The reranker {name} could teach the encoder: engine adapt {quoted} --dry-run says"
+            " how long it takes"
         )
 
 
 def _detach(
-    project: Project, name: str, stages: tuple[str, ...], force: bool, as_json: bool
+    project: Project, quoted: str, stages: tuple[str, ...], force: bool, as_json: bool
 ) -> None:
+    """Start a run in the background, and print its id."""
     from engine.core.errors import UsageError
     from engine.runs.detached import start
     from engine.training.compute.launch import find_launch
@@ -268,26 +289,26 @@ def _detach(
     if as_json:
         print_line(begun)
         return
-    quoted = quote_argument(name)
     print(begun.run)
-    print(
-        f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}",
-        file=sys.stderr,
+    print_note(
+        f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}"
     )
 
 
-def _stage_command(stage: str, text: str) -> None:
+def _add_stage_command(stage: str, help_text: str) -> None:
+    """Add the command that runs a single stage."""
+
     def command(
         name: ProjectName, force: Force = False, verbose: Verbose = False, as_json: AsJson = False
     ) -> None:
         with opened(name) as project:
-            execute(project, (stage,), force, as_json, verbose)
+            execute(project, (stage,), force=force, as_json=as_json, verbose=verbose)
 
-    command.__doc__ = text
+    command.__doc__ = help_text
     app.command(stage)(command)
 
 
-for _name, _text in {
+for _stage, _help_text in {
     "ingest": "Stage 1: read the documents and cut them into chunks. Reads only what has changed.",
     "index": "Stage 2: build the keyword index (BM25). After it, search by keyword works.",
     "generate": "Stage 3: make training queries, or take imported ones.",
@@ -298,7 +319,7 @@ for _name, _text in {
         "Stage 7: embed the chunks with the encoder in use. After it, search by meaning works."
     ),
 }.items():
-    _stage_command(_name, _text)
+    _add_stage_command(_stage, _help_text)
 
 
 @app.command("import-queries")
@@ -325,12 +346,9 @@ def import_queries(
     with opened(name) as project:
         count = project.import_queries(path, validation=validation)
         backend = project.settings().queries.backend
-    print(f"Imported: {format_count(count, 'query', 'queries')}.", file=sys.stderr)
+    print_note(f"Imported: {format_count(count, 'query', 'queries')}.")
     if backend not in ("imported", "both"):
-        print(
-            "They are used once queries.backend in project.toml is 'imported' or 'both'.",
-            file=sys.stderr,
-        )
+        print_note("They are used once queries.backend in project.toml is 'imported' or 'both'.")
 
 
 @app.command("import-judgments")
@@ -355,16 +373,15 @@ def import_judgments(
     """
     with opened(name) as project:
         count = project.import_judgments(path, split, measuring=measure)
-        print(f"Imported: {format_count(count, 'judged question')}.", file=sys.stderr)
-        if project.counts()["documents"]:
-            listed = project.queries_by_origin("judged").queries
-        else:
-            listed = ()
-        if lacking := sum(query.reason == "no-answer" for query in listed):
-            print(
-                f"{lacking} of the project's {len(listed)} do not count: no document holds their"
-                f" answer. To list them: engine queries {project.folder.argument} --origin judged",
-                file=sys.stderr,
+        print_note(f"Imported: {format_count(count, 'judged question')}.")
+        if not project.counts()["documents"]:
+            return
+        judged = project.queries_by_origin("judged").queries
+        lacking = sum(query.reason == "no-answer" for query in judged)
+        if lacking:
+            print_note(
+                f"{lacking} of the project's {len(judged)} do not count: no document holds their"
+                f" answer. To list them: engine queries {project.folder.argument} --origin judged"
             )
 
 
@@ -409,19 +426,19 @@ def benchmark(
     from engine.settings.edit import apply_changes
 
     settings = apply_changes(
-        {"training": {"preset": preset, "seed": seed}}, assigned(changes or [])
+        {"training": {"preset": preset, "seed": seed}}, parse_assignments(changes or [])
     )
     if model:
         from engine.encoders.kinds.chosen import named_model
 
         settings.setdefault("encoder", {})["model"] = named_model(model)
-    with stoppable() as stop, RunView(verbose=verbose) as snapshot:
+    with stoppable() as stop, RunView(verbose=verbose) as view:
         result = measure(
             dataset,
             queries=queries,
             settings=settings,
             keep=keep,
-            on_event=snapshot,
+            on_event=view,
             should_stop=stop,
         )
     if as_json:
@@ -450,7 +467,7 @@ def demo(
     Shows search before and after, and searches four times.
     """
     from engine.cli.console import output, show_found, show_verdict
-    from engine.cli.demo import NARROW, SEARCHES, sample_project, show_change, telling_change
+    from engine.cli.demo import NARROW, SEARCHES, find_telling_change, sample_project, show_change
     from engine.core.errors import CancelledError
     from engine.core.systems import BASE
     from engine.project.stage import ORDER
@@ -462,23 +479,27 @@ def demo(
         error.to_do = f"Run 'engine demo --project {quote_argument(project)}' to resume."
         raise
     console = output()
-    found = sample.report()
+    hits_shown = 2
+    if console.width < NARROW:
+        hits_shown = 1
+    report = sample.report()
     console.print()
-    show_verdict(found.verdict, console)
-    change = telling_change(found)
+    show_verdict(report.verdict, console)
+    change = find_telling_change(report)
     if change is not None:
-        adapted = found.in_use["semantic"].name != BASE
+        if report.in_use["semantic"].name == BASE:
+            heading = "Adapted, not in use"
+        else:
+            heading = "Now in use"
         console.print()
         console.rule(f"{change.text} (semantic search)", align="left", style="dim")
-        show_change(change, "Now in use" if adapted else "Adapted, not in use", console)
+        show_change(change, heading, console)
     for query in SEARCHES:
         console.print()
         console.rule(query, align="left", style="dim")
-        show_found(
-            sample.search(query, top=1 if console.width < NARROW else 2, by_document=True), console
-        )
+        show_found(sample.search(query, top=hits_shown, by_document=True), console)
     sample.close()
     print()
-    print(harmless(f"Project: {sample.path}"))
-    print(harmless(f"Report:  {found.folder / 'report.html'}"))
+    print_text(f"Project: {sample.path}")
+    print_text(f"Report:  {report.folder / 'report.html'}")
     print(f'Next:    engine search {quote_argument(project)} "your question"')

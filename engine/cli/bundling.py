@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, agree, app, cleaned_up, print_json
-from engine.core.text import harmless
+from engine.cli.app import (
+    AsJson,
+    ProjectName,
+    Yes,
+    app,
+    interruptible,
+    print_json,
+    print_note,
+    print_text,
+    require_consent,
+)
 
 if TYPE_CHECKING:
-    from engine.core.messages.project import Bundled, Unbundled
+    from collections.abc import Iterable
+
+    from engine.core.messages.project import Bundled, ExportNote, Unbundled
 
 VARIABLE = "BMEMBED_BUNDLE_PASSWORD"
 PasswordFile = Annotated[
@@ -63,7 +74,7 @@ def bundle(
     project = ProjectFolder.open(name)
     password = None
     if encrypt or password_file:
-        password = _password(password_file, new=True)
+        password = _read_password(password_file, new=True)
         if password is None:
             raise UsageError(
                 "There is no password.",
@@ -71,11 +82,16 @@ def bundle(
                 f"Use --password-file, or set {VARIABLE}.",
                 code="bundle-password-missing",
             )
-    with cleaned_up():
+    with interruptible():
         made = bundle_project(
             project, target, search_only=search_only, with_model=with_model, password=password
         )
-    _show(made, [str(made.file)], as_json, "in one file")
+    print_export_notes(made.notes)
+    if as_json:
+        print_json(made)
+    else:
+        print_text(str(made.file))
+        print_note(f"{_format_size(made)} in one file, with text of the documents.")
 
 
 @app.command()
@@ -95,9 +111,14 @@ def unbundle(
     """
     from engine.export.bundle.unpack import unbundle as unpack
 
-    with cleaned_up():
-        made = unpack(file, name, model=model, password=partial(_password, password_file))
-    _show(made, [str(made.folder)], as_json, "unpacked")
+    with interruptible():
+        made = unpack(file, name, model=model, password=partial(_read_password, password_file))
+    print_export_notes(made.notes)
+    if as_json:
+        print_json(made)
+    else:
+        print_text(str(made.folder))
+        print_note(f"{_format_size(made)} unpacked, with text of the documents.")
 
 
 @app.command()
@@ -107,7 +128,7 @@ def share(
         str | None, typer.Option(metavar="NAME", help="the group that may read it")
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="only you may read it again")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Yes = False,
 ) -> None:
     """Let a group read and search a project.
 
@@ -126,28 +147,26 @@ def share(
             code="options-conflict",
         )
     plan = plan_sharing(ProjectFolder.open(name), group)
-    whose = f", group {group}" if group else ""
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
-        print(f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}{whose}")
+        change = f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}"
+        if group:
+            change += f", group {group}"
+        print(change)
     if plan.closed:
-        bits = {
-            str(path): "g+x" if path.stat().st_gid == plan.group else "o+x" for path in plan.closed
-        }
+        folders_by_mode: dict[str, list[str]] = {}
+        for path in plan.closed:
+            mode = "g+x" if path.stat().st_gid == plan.group else "o+x"
+            folders_by_mode.setdefault(mode, []).append(str(path))
         commands = [
-            shlex.join(["chmod", bit, *(path for path in bits if bits[path] == bit)])
-            for bit in dict.fromkeys(bits.values())
+            shlex.join(["chmod", mode, *folders]) for mode, folders in folders_by_mode.items()
         ]
-        text = (
+        print_note(
             "The group cannot reach the project: folders above it are closed to it. To let it"
-            " through: {}. "
+            f" through: {' && '.join(commands)}. Or move the project's folder to a place that the"
+            " group can reach, and name it by its path."
         )
-        text += (
-            "Or move the project's folder to a place that the group can reach, and name it by its"
-            " path."
-        )
-        print(harmless(text.format(" && ".join(commands))), file=sys.stderr)
     if plan.folders or plan.files:
-        agree(harmless(f"Change {plan.project.path}?"), yes, "share")
+        require_consent(f"Change {plan.project.path}?", yes, "share")
         if group is not None:
             copy_shared_graphs(plan.project.path)  # the group cannot read the user's data folder
         plan.apply()
@@ -158,27 +177,32 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
     """Check every file of a bundle for damage. It does not find forgery."""
     from engine.export.bundle.unpack import verify as check
 
-    with cleaned_up():
-        found = check(file, partial(_password, password_file, ask=False))
-    if not found.files:
-        content = "encrypted; with its password the content is checked, too"
-    else:
+    with interruptible():
+        found = check(file, partial(_read_password, password_file, ask=False))
+    print_export_notes(found.notes)
+    if as_json:
+        print_json(found)
+        return
+    content = "encrypted; with its password the content is checked, too"
+    if found.files:
         part = "what search reads of the project" if found.search_only else "the whole project"
         created = found.created[:16].replace("T", " ")
         content = f"{part} {found.project} in {found.files} files, bundled {created} UTC"
-    _show(found, [f"{found.file}: undamaged, {content}", f"sha256 {found.sha256}"], as_json)
+    print_text(f"{found.file}: undamaged, {content}")
+    print(f"sha256 {found.sha256}")
 
 
-def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
+def _read_password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
     """Return the password from a file, from the environment, or asked for on a terminal.
 
-    It is never an argument, which other users could see.
+    It is never an argument of the command, which other users could see. `new`: ask for it twice.
     """
     from engine.core.errors import UsageError, reason_of
 
     if file is not None:
         try:
-            return (file.read_text(encoding="utf-8").splitlines() or [""])[0]
+            first_line, *_ = file.read_text(encoding="utf-8").splitlines() or [""]
+            return first_line
         except (OSError, ValueError) as error:
             raise UsageError(
                 f"{file} cannot be read.",
@@ -186,22 +210,18 @@ def _password(file: Path | None, *, new: bool = False, ask: bool = True) -> str 
                 "Check the path.",
                 code="bundle-password-missing",
             ) from None
-    if (word := os.environ.get(VARIABLE)) is not None:
-        return word
+    if VARIABLE in os.environ:
+        return os.environ[VARIABLE]
     if ask and sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=new, err=True))
     return None
 
 
-def _show(made: Bundled | Unbundled, lines: list[str], as_json: bool, form: str = "") -> None:
-    for note in made.notes:
-        print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)
-    if as_json:
-        print_json(made)
-        return
-    print("\n".join(map(harmless, lines)))
-    if form:
-        print(
-            f"{made.files} files, {made.bytes / 1e6:,.1f} MB {form}, with text of the documents.",
-            file=sys.stderr,
-        )
+def print_export_notes(notes: Iterable[ExportNote]) -> None:
+    """Print what to know of an export or a bundle."""
+    for note in notes:
+        print_note(f"Note: {note.what} {note.to_do}")
+
+
+def _format_size(made: Bundled | Unbundled) -> str:
+    return f"{made.files} files, {made.bytes / 1e6:,.1f} MB"

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, Group, ProjectName, app, opened, print_json
+from engine.cli.app import (
+    AsJson,
+    Group,
+    ProjectName,
+    app,
+    opened,
+    print_json,
+    print_note,
+    print_text,
+)
 from engine.core.disk import path_exists
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.project.folder import ProjectFolder
@@ -52,10 +59,10 @@ Key = Annotated[
 
 
 @dataclass(frozen=True)
-class Current:
+class CurrentSetting:
     """The current value of a setting; None is the model's own value.
 
-    `set`: whether project.toml sets it.
+    Its fields are the keys of `--json`. `set`: whether project.toml sets it.
     """
 
     key: str
@@ -70,10 +77,12 @@ class Current:
         from engine.settings.load import format_toml_value
         from engine.settings.section import FROM_MODEL
 
-        return format_toml_value(FROM_MODEL if self.value is None else self.value)
+        if self.value is None:
+            return format_toml_value(FROM_MODEL)
+        return format_toml_value(self.value)
 
 
-def _read_current(name: str) -> list[Current]:
+def _read_current(name: str) -> list[CurrentSetting]:
     """Return every setting of a project; those that are set come first."""
     from engine.core.messages.project import ReadSettings
     from engine.service.options import settings
@@ -90,7 +99,8 @@ def _read_current(name: str) -> list[Current]:
             default = answer.preset.get(key, default)
         if value is None:
             value = default
-        current.append(Current(dotted, value, default, dotted in answer.set, setting.key.help))
+        is_set = dotted in answer.set
+        current.append(CurrentSetting(dotted, value, default, is_set, setting.key.help))
     return sorted(current, key=lambda setting: not setting.set)
 
 
@@ -108,11 +118,11 @@ def list_settings(
         return
     for setting in shown:
         sign = "" if setting.set else "# "
-        print(harmless(f"{sign}{setting.key} = {setting.text}"))
+        print_text(f"{sign}{setting.key} = {setting.text}")
     others = len(settings) - len(shown)
     if others:
         command = f"engine config list {quote_argument(name)} --all"
-        print(f"At their defaults: {others}. To list these as well: {command}", file=sys.stderr)
+        print_note(f"At their defaults: {others}. To list these as well: {command}")
 
 
 @config.command()
@@ -125,7 +135,7 @@ def get(name: ProjectName, key: Key, as_json: AsJson = False) -> None:
     if as_json:
         print_json(current)
     else:
-        print(harmless(to_text(current.value, setting.key.kind)))
+        print_text(to_text(current.value, setting.key.kind))
 
 
 @config.command("set")
@@ -176,17 +186,20 @@ def _find_setting(key: str) -> Setting:
     )
 
 
-def _read_value(name: str, key: str) -> Current:
+def _read_value(name: str, key: str) -> CurrentSetting:
     return next(setting for setting in _read_current(name) if setting.key == key)
 
 
 def _format_value(name: str, key: str) -> str:
     current = _read_value(name, key)
-    return current.text if current.set else f"{current.text}, the default"
+    if current.set:
+        return current.text
+    return f"{current.text}, the default"
 
 
 def _change(name: str, key: str, value: Any) -> None:
-    from engine.cli.status_text import to_refresh
+    """Change a setting, None to its default, and print what follows from that."""
+    from engine.cli.status_text import format_refresh_advice
     from engine.core.messages.project import WhatIf
     from engine.service.options import change_settings
     from engine.service.status import what_if
@@ -198,25 +211,28 @@ def _change(name: str, key: str, value: Any) -> None:
         remarks = list(_find_remarks(project.folder, settings, key, quote_argument(name)))
     after = _format_value(name, key)
     change = "unchanged" if after == before else f"was {before}"
-    print(harmless(f"{key} = {after} ({change})"), file=sys.stderr)
+    print_note(f"{key} = {after} ({change})")
     stale = [stage.stage for stage in effect.stages if stage.before == "done"]
     if stale and not (key == "encoder.model" and remarks):
+        advice = format_refresh_advice(stale, name)
         remarks.append(
-            f"Stale now: {', '.join(stale)}. {to_refresh(stale, name)}; until then, search stays as"
-            " it is."
+            f"Stale now: {', '.join(stale)}. {advice}; until then, search stays as it is."
         )
     for remark in remarks:
-        print(harmless(remark), file=sys.stderr)
+        print_note(remark)
 
 
-def _find_remarks(project: ProjectFolder, settings: Settings, key: str, name: str) -> Iterator[str]:
-    """Return why the new value of a setting has no effect."""
+def _find_remarks(
+    project: ProjectFolder, settings: Settings, key: str, quoted: str
+) -> Iterator[str]:
+    """Yield why the new value of a setting has no effect. `quoted`: the project, for a shell."""
     from engine.core.errors import EngineError
     from engine.encoders.model_folder import resolve_model
 
     if key == "corpus.paths":
-        missing = (path for path in project.sources(settings) if not path_exists(path))
-        yield from (f"{path} does not exist: 'engine run' cannot read it." for path in missing)
+        for path in project.sources(settings):
+            if not path_exists(path):
+                yield f"{path} does not exist: 'engine run' cannot read it."
         if not settings.corpus.paths:
             yield (
                 "The project has no documents then: 'engine run' reads nothing until corpus.paths"
@@ -230,8 +246,7 @@ def _find_remarks(project: ProjectFolder, settings: Settings, key: str, name: st
     backend = {"queries.model": "gguf", "queries.endpoint": "endpoint"}.get(key, "")
     is_set = backend and getattr(settings.queries, key.removeprefix("queries."))
     if is_set and settings.queries.backend not in (backend, "auto"):
-        set_it = f"'engine config set {name} queries.backend {backend}'"
         yield (
             f"queries.backend is {settings.queries.backend}, so {key} is not used. To use it:"
-            f" {set_it}."
+            f" 'engine config set {quoted} queries.backend {backend}'."
         )

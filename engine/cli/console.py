@@ -36,14 +36,19 @@ from engine.core.systems import (
     find_twins,
     label_of,
 )
-from engine.core.text import duration, harmless, metric_name, short_names
+from engine.core.text import duration, format_count, harmless, metric_name, short_names
 
 if TYPE_CHECKING:
     from engine.core.figures import Difference, Differences, FigureTable, Interval
     from engine.core.messages.search import Found, Hit
 
-BAR_WIDTH = 40  # columns of 100 percent
+BAR_WIDTH = 40  # characters of a bar of 100 percent
+PIPED_WIDTH = 120  # characters of a line for a program that reads a pipe
 MAX_COLUMN = 40  # characters of a column of a study, beyond which its texts are broken
+MIN_HEADING = 20  # characters of a heading of a study that are not broken
+COLUMN_FRAME = 3  # characters of a column's border and padding
+TABLE_FRAME = 4  # characters of the first column's borders and padding
+HIT_INDENT = "   "
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
@@ -52,23 +57,33 @@ def progress_console() -> Console:
 
     A file gets plain lines, even where FORCE_COLOR is set.
     """
-    tty = sys.stderr.isatty()
+    is_terminal = sys.stderr.isatty()
     return Console(
-        stderr=True, highlight=False, soft_wrap=not tty, color_system=_colours(), force_terminal=tty
+        stderr=True,
+        highlight=False,
+        soft_wrap=not is_terminal,
+        color_system=_colour_system(),
+        force_terminal=is_terminal,
     )
 
 
 def output() -> Console:
     """Return the console for data. Programs that read a pipe get whole lines."""
-    piped = not sys.stdout.isatty()
+    if sys.stdout.isatty():
+        return Console(highlight=False, soft_wrap=False, color_system=_colour_system())
     return Console(
-        highlight=False, soft_wrap=piped, width=120 if piped else None, color_system=_colours()
+        highlight=False, soft_wrap=True, width=PIPED_WIDTH, color_system=_colour_system()
     )
 
 
-def _colours() -> Literal["auto"] | None:
-    """Return None for no escape sequences at all, since Rich itself leaves out only colours."""
-    return None if os.environ.get("NO_COLOR") else "auto"
+def _colour_system() -> Literal["auto"] | None:
+    """Return Rich's argument; None where NO_COLOR is set.
+
+    Rich itself would then leave out colours only, and write other escape sequences.
+    """
+    if os.environ.get("NO_COLOR"):
+        return None
+    return "auto"
 
 
 def show_tables(
@@ -79,82 +94,79 @@ def show_tables(
 ) -> None:
     """Print a table of systems × metrics for each kind of queries, in percent.
 
-    Every figure has its 95 % interval. `own`: the systems whose rows are those of what is in use
-    (`own_systems`); they are marked, and listed once.
+    Every figure has its 95 % interval. `own`: the systems that are in use (`own_systems` of a
+    report); they are marked, and the rows that would repeat their figures are left out.
     """
-    hidden = find_twins(own)
+    twins = find_twins(own)
     for kind, table in tables.items():
-        some = kind == "judged" and table.synthetic
-        if some:
-            made = f", {table.synthetic} of them made from the documents (synthetic: they flatter)"
-        else:
-            made = ""
-        if kind != "synthetic" or table.synthetic:
-            what = QUERY_SETS[kind]
-        else:
-            what = IMPORTED_SET
-        shown = _table(
-            f"{table.queries} {what}{made} · percent, 95 % interval",
+        query_set = QUERY_SETS[kind]
+        if kind == "synthetic" and not table.synthetic:
+            query_set = IMPORTED_SET
+        if kind == "judged" and table.synthetic:
+            query_set += (
+                f", {table.synthetic} of them made from the documents (synthetic: they flatter)"
+            )
+        rows = _make_table(
+            f"{table.queries} {query_set} · percent, 95 % interval",
             "system",
             *map(metric_name, METRICS),
         )
         for name in systems:
-            if (figures := table.systems.get(name)) and name not in hidden:
-                if name in own and not name.endswith(IN_USE):
-                    label = f"{label_of(name)} (in use)"
-                else:
-                    label = label_of(name)
-                shown.add_row(label, *(_cell(figures[metric]) for metric in METRICS))
-        console.print(shown)
+            figures = table.systems.get(name)
+            if not figures or name in twins:
+                continue
+            label = label_of(name)
+            if name in own and not name.endswith(IN_USE):
+                label += " (in use)"
+            rows.add_row(label, *(_format_interval(figures[metric]) for metric in METRICS))
+        console.print(rows)
         if table.lopsided_text:
             console.print(table.lopsided_text)
 
 
-def show_verdict(found: ReportVerdict, console: Console) -> None:
+def show_verdict(verdict: ReportVerdict, console: Console) -> None:
     """Print a sentence and a bar for each way to search of each mode, and what to do next."""
-    if not found.modes:
+    if not verdict.modes:
         console.print(
             Text("Nothing was measured: there are no questions to measure with.", style="bold")
         )
-    for one in found.modes:
-        console.print(Text(one.sentence, style="bold"))
-        width = max((len(bar.label) for bar in one.bars), default=0)
-        for bar in one.bars:
+    for mode in verdict.modes:
+        console.print(Text(mode.sentence, style="bold"))
+        width = max((len(bar.label) for bar in mode.bars), default=0)
+        for bar in mode.bars:
             filled = round(bar.figure.value / 100 * BAR_WIDTH)
             console.print(f"  {bar.label:<{width}}  {bar.figure.value:5.1f}  {'█' * filled}")
-        if one.bars and one.format_difference:
-            console.print(Text(f"  {one.format_difference}"))
-    if any(one.bars for one in found.modes):
+        if mode.bars and mode.format_difference:
+            console.print(Text(f"  {mode.format_difference}"))
+    if any(mode.bars for mode in verdict.modes):
         console.print(Text(SCALE, style="dim"))
-    for note in found.notes:
+    for note in verdict.notes:
         console.print(Text(note))
-    if len(found.to_do) == 1:
-        console.print(Text(f"Next: {found.to_do[0]}"))
+    if len(verdict.to_do) == 1:
+        console.print(Text(f"Next: {verdict.to_do[0]}"))
     else:
-        for number, step in enumerate(found.to_do, 1):
+        for number, step in enumerate(verdict.to_do, 1):
             console.print(Text(f"  {number}. {step}"))
 
 
 def show_gate(gate: GateTable, console: Console) -> None:
     """Print what was compared with the reference to decide what comes into use in a mode."""
+    evidence = "no queries"
     if gate.rung:
-        on = f"{gate.queries:,} {KINDS[gate.rung][gate.queries != 1]}"
-    else:
-        on = "no queries"
+        singular, plural = KINDS[gate.rung]
+        evidence = format_count(gate.queries, singular, plural)
     title = (
-        f"{gate.mode.capitalize()} search, compared with base: {on} · nDCG@10, points, 95 %"
+        f"{gate.mode.capitalize()} search, compared with base: {evidence} · nDCG@10, points, 95 %"
         " interval"
     )
-    shown = _table(title, "candidate", "difference", "expected", "risk", "outcome")
+    table = _make_table(title, "candidate", "difference", "expected", "risk", "outcome")
     for row in gate.candidates:
-        if row.share is None:
-            label = label_of(row.encoder)
-        else:
-            label = f"{label_of(row.encoder)}, share {row.share:g}"
+        label = label_of(row.encoder)
+        if row.share is not None:
+            label += f", share {row.share:g}"
+        difference = "–"
         if row.difference is not None:
-            gap = _gap(row.difference)
-        else:
-            gap = "–"
+            difference = _format_difference(row.difference)
         expected = "–"
         risk = "–"
         if row.expectation is not None:
@@ -163,23 +175,25 @@ def show_gate(gate: GateTable, console: Console) -> None:
                 f" {row.expectation.high:+.2f})"
             )
             risk = f"{100 * row.expectation.risk:.0f} %"
-        shown.add_row(
-            label, gap, expected, risk, f"{row.outcome}, in use" if row.in_use else row.outcome
-        )
-    console.print(shown)
+        outcome: str = row.outcome
+        if row.in_use:
+            outcome += ", in use"
+        table.add_row(label, difference, expected, risk, outcome)
+    console.print(table)
     if gate.format_strict:
         console.print(gate.format_strict)
 
 
-def _table(title: str, *columns: str) -> Table:
-    """Return a table whose first column holds names, the others figures."""
+def _make_table(title: str, names: str, *figures: str) -> Table:
+    """Return an empty table with headings: a column of names, and columns of figures."""
     table = Table(title=title, title_justify="left")
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="right" if place else "left")
+    table.add_column(names, justify="left")
+    for heading in figures:
+        table.add_column(heading, justify="right")
     return table
 
 
-def _cell(figure: Interval) -> str:
+def _format_interval(figure: Interval) -> str:
     return f"{figure.value:.1f} ({figure.low:.0f}–{figure.high:.0f})"
 
 
@@ -189,11 +203,11 @@ def show_differences(rows: Differences, console: Console) -> None:
     Differences are in points, intervals at 95 %.
     """
     for name, row in rows.items():
-        one, _, other = name.partition(" − ")
-        gap = row["ndcg@10"]
+        system, _, reference = name.partition(" − ")
+        difference = row["ndcg@10"]
         console.print(
-            f"{label_of(one)} − {label_of(other)}: {_gap(gap)} nDCG@10:"
-            f" {gap.verdict_text}{gap.needed_text}"
+            f"{label_of(system)} − {label_of(reference)}: {_format_difference(difference)} nDCG@10:"
+            f" {difference.verdict_text}{difference.needed_text}"
         )
 
 
@@ -204,15 +218,18 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
     keywords. Where base itself is in use, the adapted encoder takes its place.
     """
     rows = {}
-    for way in ("", f"{method}_"):
-        name = f"{way}{IN_USE}"
-        same = name in table.systems and table.systems[name] == table.systems.get(f"{way}{BASE}")
-        if same and f"{way}{ADAPTED}" in table.systems:
-            name = f"{way}{ADAPTED}"
-        pair = f"{name} − {way}{BASE}"
-        row = table.pairs.get(pair) or (table.differences.get(name) if not way else None)
-        if row and name != f"{way}{BASE}":
-            rows[pair] = row
+    for prefix in ("", f"{method}_"):  # names of systems of semantic and of hybrid search
+        base = f"{prefix}{BASE}"
+        adapted = f"{prefix}{ADAPTED}"
+        name = f"{prefix}{IN_USE}"
+        is_base_in_use = name in table.systems and table.systems[name] == table.systems.get(base)
+        if is_base_in_use and adapted in table.systems:
+            name = adapted
+        pair = f"{name} − {base}"
+        if pair in table.pairs:
+            rows[pair] = table.pairs[pair]
+        elif not prefix and name in table.differences:  # those from base
+            rows[pair] = table.differences[name]
     against_keywords = f"{method}_{IN_USE} − {BM25}"
     if against_keywords in table.pairs:
         rows[against_keywords] = table.pairs[against_keywords]
@@ -230,6 +247,7 @@ def show_study(found: Mapping[str, Any], console: Console) -> None:
 
 
 def _show_study_table(found: Mapping[str, Any], console: Console) -> None:
+    """Print the table of a study, in parts that fit the width of the terminal."""
     from engine.lab.study.tables import format_figure, format_interval
 
     names = [metric_name(column) for column in found["columns"]]
@@ -242,8 +260,10 @@ def _show_study_table(found: Mapping[str, Any], console: Console) -> None:
             cells.append(f"{harmless(format_figure(value))}\n{format_interval(value)}".rstrip())
         columns.append(cells)
     title = f"{found['source']}: {found['shows']}"
-    for start, end in _parts_that_fit(labels, names, columns, console.width):
-        table = _table(title if start == 0 else "", "", *names[start:end])
+    for start, end in _find_fitting_parts(labels, names, columns, console.width):
+        if start > 0:
+            title = ""
+        table = _make_table(title, "", *names[start:end])
         for number, label in enumerate(labels):
             table.add_row(Text(label), *(Text(cells[number]) for cells in columns[start:end]))
         console.print(table)
@@ -262,25 +282,28 @@ def _list_study_remarks(found: Mapping[str, Any]) -> Iterator[str]:
     if found.get("general_text"):
         yield f"General text: {found['general_text']}."
     for correlation in found["correlations"]:
-        r = correlation["r"]
-        figure = "–" if r is None else f"{r:.3f}"
+        figure = "–"
+        if correlation["r"] is not None:
+            figure = f"{correlation['r']:.3f}"
         yield f"{' and '.join(correlation['of'])}: r = {figure} over {correlation['rows']} rows"
 
 
-def _parts_that_fit(
+def _find_fitting_parts(
     labels: Sequence[str], names: Sequence[str], columns: Sequence[Sequence[str]], width: int
 ) -> list[tuple[int, int]]:
-    """Return the first and the last + 1 of the columns that fit next to the labels, part by part.
+    """Divide columns into parts that fit next to the labels; return the slices of the parts.
 
     Each part has at least one column. A heading may be broken between words, a cell between lines.
     """
-    room = width - max((len(label) for label in labels), default=0) - 4
+    room = width - max((len(label) for label in labels), default=0) - TABLE_FRAME
     parts = []
     start = 0
     left = room
     for place, (name, cells) in enumerate(zip(names, columns, strict=True)):
-        lines = [name[:20], *name.split(), *(line for cell in cells for line in cell.split("\n"))]
-        wanted = min(max(map(len, lines), default=0), MAX_COLUMN) + 3
+        lines = [name[:MIN_HEADING], *name.split()]
+        for cell in cells:
+            lines += cell.split("\n")
+        wanted = min(max(map(len, lines)), MAX_COLUMN) + COLUMN_FRAME
         if wanted > left and place > start:
             parts.append((start, place))
             start = place
@@ -290,8 +313,8 @@ def _parts_that_fit(
     return parts
 
 
-def _gap(gap: Difference) -> str:
-    return f"{gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
+def _format_difference(difference: Difference) -> str:
+    return f"{difference.value:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
 
 
 def show_found(
@@ -303,15 +326,17 @@ def show_found(
     folder. `dated`: print the day that the hits are sorted by.
     """
     show_notes(found)
-    names = short_names(
-        {Path(source) for source in (*sources, *(hit.source for hit in found.hits))}
-    )
+    folders = {Path(source) for source in sources} | {Path(hit.source) for hit in found.hits}
+    names = short_names(folders)
     for hit in found.hits:
-        console.print(_heading(hit, names[Path(hit.source)] if len(names) > 1 else "", dated))
-        body = Text("   " + harmless(hit.snippet))
+        path = hit.path
+        if len(folders) > 1:
+            path = str(Path(names[Path(hit.source)], path))
+        console.print(_format_heading(hit, path, dated))
+        snippet = Text(harmless(hit.snippet))
         for start, end in hit.marks:
-            body.stylize("bold yellow", start + 3, end + 3)
-        console.print(body)
+            snippet.stylize("bold yellow", start, end)
+        console.print(Text.assemble(HIT_INDENT, snippet))
 
 
 def show_notes(found: Found) -> None:
@@ -319,37 +344,42 @@ def show_notes(found: Found) -> None:
     for note in found.notes:
         progress_console().print(Text(harmless(note), style="yellow"))
     if found.reranked:
-        passages = f"{found.reranked.passages} passage{'' if found.reranked.passages == 1 else 's'}"
+        passages = format_count(found.reranked.passages, "passage")
         progress_console().print(
             Text(f"{passages} reranked in {duration(found.reranked.seconds)}", style="dim")
         )
 
 
-def _heading(hit: Hit, source: str, dated: bool) -> Text:
-    if source:
-        path = str(Path(source, hit.path))
-    else:
-        path = hit.path
+def _format_heading(hit: Hit, path: str, dated: bool) -> Text:
+    """Return `1. path:line  Title › Section  author  date  [keywords #2, meaning #1]`."""
     page = hit.page_name
     if page:
-        line = f", {harmless(page)}"
+        place = f", {harmless(page)}"
     elif hit.format in LINED:
-        line = f":{hit.line}"
+        place = f":{hit.line}"
     else:
-        line = ""
-    place = " › ".join(dict.fromkeys(part for part in (hit.title, *hit.headings) if part))
-    ranks = {
-        MODE_NAMES[name]: one.document_rank or one.rank for name, one in sorted(hit.rankers.items())
-    }
-    found = ", ".join(f"{name} #{rank}" for name, rank in ranks.items())
+        place = ""
+    # A title is often the first heading, too.
+    titles = " › ".join(dict.fromkeys(filter(None, (hit.title, *hit.headings))))
+    facts = [titles]
+    if hit.author:
+        facts.append(hit.author)
     date = day(hit.date if dated else hit.changed or hit.created)
-    said = "".join(f"  {harmless(part)}" for part in (hit.author, date) if part)
-    copies = f"{hit.copies} copies  " if hit.copies > 1 else ""
-    more = f"+{hit.more} more  " if hit.more else ""
+    if date:
+        facts.append(date)
+    counts = ""
+    if hit.copies > 1:
+        counts += f"{hit.copies} copies  "
+    if hit.more:
+        counts += f"+{hit.more} more  "
+    ranks = [
+        f"{MODE_NAMES[ranker]} #{rank.document_rank or rank.rank}"
+        for ranker, rank in sorted(hit.rankers.items())
+    ]
     return Text.assemble(
         (f"{hit.rank}. {harmless(path)}", "bold"),
-        f"{line}  {harmless(place)}{said}  ",
-        (f"{copies}{more}[{found}]", "dim"),
+        f"{place}  {harmless('  '.join(facts))}  ",
+        (f"{counts}[{', '.join(ranks)}]", "dim"),
     )
 
 

@@ -32,7 +32,7 @@ SEARCHES = (
     "KL-4400/B shows a straight line in dry ice",
     "what the night shift did when the power failed",
 )
-EXCERPT = 110
+EXCERPT = 110  # characters
 
 
 def sample_project(name: str = NAME) -> Project:
@@ -58,21 +58,23 @@ def sample_project(name: str = NAME) -> Project:
     return project
 
 
-def telling_change(report: Report) -> Change | None:
+def find_telling_change(report: Report) -> Change | None:
     """Return a question that semantic search answers only after adaptation, if there is one.
 
     Questions that only measure come first; of several, the one whose answer ranks highest.
     """
     query_sets = query_sets_of(read_report(report.folder))
     for query_set in sorted(query_sets, key=lambda query_set: query_set.kind != "measuring"):
-        gained = [change for change in query_set.changes.better if _is_gained(change)]
-        if query_set.kind in ("measuring", "judged") and gained:
+        if query_set.kind not in ("measuring", "judged"):
+            continue
+        gained = [
+            change
+            for change in query_set.changes.better
+            if change.before == 0 and any(hit.right for hit in change.hits_after)
+        ]
+        if gained:
             return max(gained, key=lambda change: change.after)
     return None
-
-
-def _is_gained(change: Change) -> bool:
-    return change.before == 0 and any(hit.right for hit in change.hits_after)
 
 
 def show_change(change: Change, after: str, console: Console) -> None:
@@ -97,8 +99,11 @@ def _hits_text(hits: Sequence[FoundHit]) -> Text:
     """Return a paragraph for each hit; a check mark precedes a right one."""
     text = Text()
     for hit in hits:
-        mark = "✓" if hit.right else " "
-        style = "bold green" if hit.right else "bold"
+        mark = " "
+        style = "bold"
+        if hit.right:
+            mark = "✓"
+            style = "bold green"
         text.append(f"{mark} {hit.rank}. {harmless(hit.title)}\n", style=style)
         text.append(f"  {shorten(harmless(hit.excerpt), EXCERPT, placeholder=' …')}\n", style="dim")
     return text

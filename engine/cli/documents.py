@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import astuple, fields
@@ -12,11 +11,21 @@ from typing import Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, Texts, app, handling, opened, print_json
+from engine.cli.app import (
+    AsJson,
+    ProjectName,
+    Texts,
+    Yes,
+    app,
+    handling,
+    opened,
+    print_json,
+    print_note,
+)
 from engine.core.messages.documents import STATE_WORDS, FileOutcome
 from engine.core.platforms import SYSTEM
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import harmless
+from engine.core.text import format_count, harmless
 
 # The states of files, and what users call them.
 STATES = {state: STATE_WORDS.get(state, state) for state in ("read", "skipped", "quarantined")}
@@ -51,10 +60,7 @@ def documents(
     with opened(name) as project:
         if action == "retry":
             count = project.retry(path or ())
-            print(
-                f"{count} will be read again. Next: engine run {quote_argument(name)}",
-                file=sys.stderr,
-            )
+            print_note(f"{count} will be read again. Next: engine run {quote_argument(name)}")
             return
         all_files = project.documents()
         has_ocr = project.settings().corpus.ocr
@@ -69,17 +75,13 @@ def documents(
         print_json(rows)
     else:
         _show(rows, {row.path for row in all_files})
-        if not rows and all_files:
-            print("No file matches.", file=sys.stderr)
+        if not all_files:
+            print_note(f"Nothing has been read yet. Run 'engine run {quote_argument(name)}'.")
         elif not rows:
-            print(
-                f"Nothing has been read yet. Run 'engine run {quote_argument(name)}'.",
-                file=sys.stderr,
-            )
+            print_note("No file matches.")
         if not has_ocr and any(row.kind == "needs OCR" for row in rows):
-            print(
-                "Scans and pictures are read if corpus.ocr = true and tesseract is installed.",
-                file=sys.stderr,
+            print_note(
+                "Scans and pictures are read if corpus.ocr = true and tesseract is installed."
             )
 
 
@@ -88,9 +90,10 @@ def _show(rows: list[FileOutcome], paths: set[str]) -> None:
     files = []
     inside = []
     for row in rows:
-        state = STATES[row.state] + (f" ({row.kind})" if row.kind else "")
-        count = f"{row.documents} document{'' if row.documents == 1 else 's'}"
-        facts = row.reason or f"{row.format}, {count}"
+        state = STATES[row.state]
+        if row.kind:
+            state += f" ({row.kind})"
+        facts = row.reason or f"{row.format}, {format_count(row.documents, 'document')}"
         print(f"{state:<26} {harmless(row.path)}  {harmless(facts)}")
         is_inside = any(str(parent) in paths for parent in PurePosixPath(row.path).parents)
         if is_inside:
@@ -99,7 +102,7 @@ def _show(rows: list[FileOutcome], paths: set[str]) -> None:
             files.append(row)
     if rows:
         counts = filter(None, (_format_counts(files), _format_counts(inside)))
-        print("; inside them ".join(counts), file=sys.stderr)
+        print_note("; inside them ".join(counts))
 
 
 def _format_counts(rows: Iterable[FileOutcome]) -> str:
@@ -108,11 +111,7 @@ def _format_counts(rows: Iterable[FileOutcome]) -> str:
 
 
 def _format_csv(rows: Iterable[FileOutcome]) -> str:
-    """Return rows for a spreadsheet.
-
-    Text that a spreadsheet would take for a formula begins with an apostrophe, and no text
-    contains control characters.
-    """
+    """Return rows as CSV that is safe to open in a spreadsheet."""
     import csv
 
     file = io.StringIO()
@@ -124,8 +123,10 @@ def _format_csv(rows: Iterable[FileOutcome]) -> str:
 
 
 def _format_cell(text: str) -> str:
-    is_formula = text[:1] in ("=", "+", "-", "@", "\t", "\r")
-    return f"'{harmless(text)}" if is_formula else harmless(text)
+    """Return a text without control characters, after an apostrophe if it looks like a formula."""
+    if text.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{harmless(text)}"
+    return harmless(text)
 
 
 @app.command()
@@ -134,7 +135,7 @@ def watch(
     install: Annotated[
         bool, typer.Option("--install", help="start it at every login, as a systemd user unit")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Yes = False,
 ) -> None:
     """Keep a project up to date while files change.
 
@@ -149,25 +150,23 @@ def watch(
     from engine.core.events import Event, Warned
     from engine.runs.watching import watch as keep_watching
 
-    def say(text: str) -> None:
-        print(harmless(text), file=sys.stderr, flush=True)
-
     def warn(event: Event) -> None:
         if isinstance(event, Warned):
-            say(event.text)
+            print_note(event.text)
 
     stop = threading.Event()
     with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM), opened(name) as project:
-        keep_watching(project.folder, report=say, on_event=warn, stop=stop)
-    say("Stopped watching.")
+        keep_watching(project.folder, report=print_note, on_event=warn, stop=stop)
+    print_note("Stopped watching.")
 
 
 def _install_unit(name: str, yes: bool) -> None:
+    """Write a systemd user unit that watches a project."""
     from engine.assistants.install import Change, own_command
     from engine.cli.assistants import write_change
     from engine.core.errors import UsageError
     from engine.project.folder import ProjectFolder
-    from engine.runs.unit import unit_path, unit_text
+    from engine.runs.systemd_unit import unit_path, unit_text
 
     if SYSTEM != "linux":
         raise UsageError(
@@ -179,5 +178,7 @@ def _install_unit(name: str, yes: bool) -> None:
         f"Start it: systemctl --user daemon-reload && systemctl --user enable --now {path.name}. "
         f"To be rid of it: systemctl --user disable --now {path.name}, then delete the file."
     )
-    before = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+    before = None
+    if path.is_file():
+        before = path.read_text(encoding="utf-8", errors="replace")
     write_change(Change(path, before, unit_text(project, own_command())), yes, "watch", then)

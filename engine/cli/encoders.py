@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json, stoppable
+from engine.cli.app import (
+    AsJson,
+    MaybeProject,
+    Texts,
+    app,
+    opened,
+    print_json,
+    print_note,
+    print_text,
+    stoppable,
+)
 from engine.core.platforms.processes import quote_argument
 from engine.core.text import about_count, harmless, size_text
 
@@ -15,7 +25,6 @@ if TYPE_CHECKING:
     from engine.api import Project
     from engine.core.messages.encoders import (
         EncoderComparison,
-        EncoderFile,
         EncoderProposal,
         EncoderResult,
         EncoderTrial,
@@ -53,39 +62,79 @@ def encoders(
     """
     from engine.core.errors import UsageError
 
-    if (action == "compare") != bool(name and named) or (action == "propose" and not name):
+    is_to_compare = bool(name and named)
+    if is_to_compare != (action == "compare") or (action == "propose" and not name):
+        takes = "no encoder" if named else "a project and the encoders to compare"
         raise UsageError(
-            f"'engine encoders {action}' takes"
-            f" {'no encoder' if named else 'a project and the encoders to compare'}.",
+            f"'engine encoders {action}' takes {takes}.",
             "",
             "Try 'engine encoders compare PROJECT ENCODER …' or 'engine encoders propose PROJECT';"
             " 'engine encoders list' shows them.",
             command="encoders",
         )
-    if action == "propose":
-        from engine.service.proposing import propose_for_project
-
-        with opened(name or "") as project:
-            proposal = propose_for_project(project.folder)
-        print_json(proposal) if as_json else _show_proposal(proposal, name or "")
-        return
     if action == "list":
-        files = _files(name)
-        print_json(files) if as_json else _show_files(files)
+        _list(name, as_json)
+    elif action == "propose":
+        _propose(name or "", as_json)
+    else:
+        _compare(name or "", named or [], take, as_json)
+
+
+def _list(name: str | None, as_json: bool) -> None:
+    """List the encoders of this machine, with PROJECT also those of its folders."""
+    from engine.encoders.choosing.library import list_encoders
+
+    if name is None:
+        files = list_encoders()
+    else:
+        with opened(name) as project:
+            files = list_encoders(project.settings().encoder.folders)
+    if as_json:
+        print_json(files)
         return
+    for file in files:
+        names = ", ".join(file.names)
+        print_text(f"{names}  ({file.place}, {file.kind}, {size_text(file.size)})")
+        if file.problem:
+            print_text(f"    ✗ {file.problem}")
+        else:
+            print_text(f"    {file.facts}")
+        if file.model not in file.names:
+            print_text(f"    {file.model}")
+
+
+def _propose(name: str, as_json: bool) -> None:
+    """Print which encoder of the catalogue suits a project."""
+    from engine.service.proposing import propose_for_project
+
+    with opened(name) as project:
+        proposal = propose_for_project(project.folder)
+    if as_json:
+        print_json(proposal)
+    else:
+        _show_proposal(proposal, name)
+
+
+def _compare(name: str, encoders: list[str], take: bool, as_json: bool) -> None:
+    """Compare encoders; with `take`, or if the user agrees, put one that is better into use."""
     from engine.evaluation.choosing.encoders import compare_encoders
 
-    with opened(name or "") as project:
+    def begin(encoder: str) -> None:
+        print(f"\n▸ {encoder}", file=sys.stderr)
+
+    with opened(name) as project:
         with stoppable() as stop:
-            found = compare_encoders(
-                project.folder, named or [], stop, lambda one: print(f"\n▸ {one}", file=sys.stderr)
-            )
-        print_json(found) if as_json else _show_comparison(found, name or "")
-        if found.better and found.better.trial and (take or (not as_json and _ask(found.better))):
-            _take(project, found.better.trial, name or "")
+            comparison = compare_encoders(project.folder, encoders, stop, begin)
+        if as_json:
+            print_json(comparison)
+        else:
+            _show_comparison(comparison, name)
+        better = comparison.better
+        if better and better.trial and (take or (not as_json and _ask_to_take(better))):
+            _take(project, better.trial, name)
 
 
-def _ask(better: EncoderResult) -> bool:
+def _ask_to_take(better: EncoderResult) -> bool:
     """Return whether the user wants the encoder; without a terminal, nobody is asked."""
     if not sys.stdin.isatty():
         return False
@@ -96,63 +145,47 @@ def _take(project: Project, trial: EncoderTrial, name: str) -> None:
     """Write an encoder into project.toml."""
     changes = {f"encoder.{key}": value for key, value in trial.changes.items()}
     project.folder.change_settings(changes)
-    print(
-        harmless(
-            f"{trial.name} is the encoder now. Search stays as it is until its vectors are there:"
-            f" engine run {quote_argument(name)}"
-        ),
-        file=sys.stderr,
+    print_note(
+        f"{trial.name} is the encoder now. Search stays as it is until its vectors are there:"
+        f" engine run {quote_argument(name)}"
     )
 
 
 def _show_proposal(proposal: EncoderProposal, project: str) -> None:
-    what = "A sample of the documents" if proposal.sampled else "The documents' text"
+    """Print the documents' languages, whether the encoder knows them, and how to use another."""
+    what = "The documents' text"
+    if proposal.sampled:
+        what = "A sample of the documents"
     print(f"{what}: {proposal.format_languages or 'in no language that is known'}")
     if not proposal.unknown:
-        print(harmless(f"{proposal.encoder} suits them."))
+        print_text(f"{proposal.encoder} suits them.")
         if not proposal.model:
             return
-        print(harmless(f"{proposal.model} is expected to find more. {proposal.purpose}"))
+        print_text(f"{proposal.model} is expected to find more. {proposal.purpose}")
     else:
-        print(harmless(f"{proposal.encoder} was not trained on {proposal.unknown:.0%} of it."))
+        print_text(f"{proposal.encoder} was not trained on {proposal.unknown:.0%} of it.")
         if not proposal.model:
             print("No encoder of the catalogue fits. 'engine encoders' lists those that are here.")
             return
-        print(harmless(f"{proposal.model} was. {proposal.purpose}"))
+        print_text(f"{proposal.model} was. {proposal.purpose}")
     if not proposal.here:
         print(f"    engine models get {proposal.model}    ({size_text(proposal.size)})")
     print(f"    engine config set {quote_argument(project)} encoder.model {proposal.model}")
 
 
-def _files(name: str | None) -> list[EncoderFile]:
-    from engine.encoders.choosing.library import list_encoders
-
-    if name is None:
-        return list_encoders()
-    with opened(name) as project:
-        return list_encoders(project.settings().encoder.folders)
-
-
-def _show_files(found: list[EncoderFile]) -> None:
-    for one in found:
-        print(harmless(f"{', '.join(one.names)}  ({one.place}, {one.kind}, {size_text(one.size)})"))
-        print(harmless(f"    {f'✗ {one.problem}' if one.problem else one.facts}"))
-        if one.model not in one.names:
-            print(harmless(f"    {one.model}"))
-
-
-def _config_command(project: str, key: str, value: object) -> str:
-    setting = [project, f"encoder.{key}"]
-    if value is None:
-        words = ["unset", *setting]
-    else:
-        words = ["set", *setting, str(value)]
+def _format_config_command(project: str, key: str, value: object) -> str:
+    """Return the command that sets `encoder.KEY`, or unsets it for None."""
+    words = ["unset", project, f"encoder.{key}"]
+    if value is not None:
+        words = ["set", project, f"encoder.{key}", str(value)]
     return f"engine config {' '.join(map(quote_argument, words))}"
 
 
 def _format_cost(trial: EncoderTrial) -> str:
     """Say how large an encoder's vectors are, how fast it is, and how much memory it takes."""
-    memory = size_text(trial.memory) if trial.memory else "memory of its server"
+    memory = "memory of its server"
+    if trial.memory:
+        memory = size_text(trial.memory)
     return (
         f"{trial.dimension} dimensions · {trial.texts_per_second:,.1f} texts/s ·"
         f" {1000 * trial.query_seconds:,.0f} ms a query · {memory}"
@@ -160,25 +193,30 @@ def _format_cost(trial: EncoderTrial) -> str:
 
 
 def _show_comparison(found: EncoderComparison, project: str) -> None:
+    """Print each encoder's figures, costs and the commands to use it, then what they are of."""
     from engine.core.messages.report import EVIDENCE
 
     table = found.table
     for result in found.results:
-        failed = f"  ✗ {result.error.what} {result.error.why}" if result.error else ""
-        print(harmless(f"{result.named or 'the encoder of the project'}{failed}"))
+        heading = result.named or "the encoder of the project"
+        if result.error:
+            heading += f"  ✗ {result.error.what} {result.error.why}"
+        print_text(heading)
         if result.trial is None or table is None:
             continue
         for mode, figure in table.systems[result.named].items():
             line = f"    {mode:8} {figure.value:.1f} ({figure.low:.1f} to {figure.high:.1f})"
-            gap = table.differences.get(result.named, {}).get(mode)
-            if gap:
-                line += f"  {gap.value:+.2f} ({gap.low:+.2f} to {gap.high:+.2f})"
-            if gap and not found.needed:
-                line += f": {gap.verdict_text}{gap.needed_text}"
+            difference = table.differences.get(result.named, {}).get(mode)
+            if difference:
+                line += (
+                    f"  {difference.value:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
+                )
+            if difference and not found.needed:
+                line += f": {difference.verdict_text}{difference.needed_text}"
             print(line)
         print(f"    {_format_cost(result.trial)}")
         for key, value in result.trial.changes.items():
-            print(harmless(f"    {_config_command(project, key, value)}"))
+            print_text(f"    {_format_config_command(project, key, value)}")
     if table is None:
         return
     print(

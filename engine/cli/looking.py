@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, ProjectName, app, cleaned_up, opened, print_json
+from engine.cli.app import (
+    AsJson,
+    MaybeProject,
+    ProjectName,
+    app,
+    interruptible,
+    opened,
+    print_json,
+    print_note,
+    print_text,
+)
 from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.core.messages.project import Finding
 
-PIPED = 10_000  # columns: programs that read a pipe get whole lines
+PIPED_WIDTH = 10_000  # columns: programs that read a pipe get whole lines
 
 
 @app.command("list")
@@ -30,9 +40,9 @@ def list_projects(as_json: AsJson = False) -> None:
     else:
         width = max(map(len, names), default=0)
         for name, path in names.items():
-            print(harmless(f"{name:{width}}  {path}"))
+            print_text(f"{name:{width}}  {path}")
     if not names:
-        print(f"No projects in {projects_root()} yet. 'engine new' creates one.", file=sys.stderr)
+        print_note(f"No projects in {projects_root()} yet. 'engine new' creates one.")
 
 
 @app.command()
@@ -44,31 +54,34 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     from rich.text import Text
 
     from engine.cli.console import output
-    from engine.cli.status_text import as_text, status_of
+    from engine.cli.status_text import format_status, read_status
 
     with opened(name) as project:
-        found = status_of(project)
+        found = read_status(project)
     if as_json:
         print_json(found)
     else:
-        for line in as_text(found, name):
+        for line in format_status(found, name):
             output().print(Text(harmless(line)))
 
 
-def _steering_command(action: str, done: str, text: str) -> None:
+def _add_steering_command(action: str, done: str, help_text: str) -> None:
+    """Add the command that calls the function `action` of engine.project.control for a run."""
+
     def command(name: ProjectName) -> None:
         from engine.lab.study.workspace import sweeping
         from engine.project import control
 
         with opened(name) as project:
+            # A sweep works on a copy of the project, whose run is meant then.
             run = getattr(control, action)(sweeping(project.folder))
-            print(f"Run {run} {done}.", file=sys.stderr)
+            print_note(f"Run {run} {done}.")
 
-    command.__doc__ = text
+    command.__doc__ = help_text
     app.command(action)(command)
 
 
-for _action, _done, _text in (
+for _action, _done, _help_text in (
     (
         "cancel",
         "was asked to stop",
@@ -85,7 +98,7 @@ for _action, _done, _text in (
         "Continue a paused run. To continue a stopped one, repeat its command.",
     ),
 ):
-    _steering_command(_action, _done, _text)
+    _add_steering_command(_action, _done, _help_text)
 
 
 @app.command()
@@ -95,7 +108,7 @@ def finish(name: ProjectName) -> None:
 
     with opened(name) as project:
         run = control.finish(project.folder)
-        print(f"Run {run} was asked to finish its training.", file=sys.stderr)
+        print_note(f"Run {run} was asked to finish its training.")
 
 
 @app.command()
@@ -119,9 +132,7 @@ def report(
     with opened(name) as project:
         found = project.report()
     if as_json:
-        from engine.core.messages.wire import to_json
-
-        print_json(to_json(found))
+        print_json(found)
         return
     show_verdict(found.verdict, output())
     if full:
@@ -131,7 +142,7 @@ def report(
         for gate in found.gates.values():
             show_gate(gate, output())
         print(found.fusion.get("reason", ""))
-    print(harmless(f"Report: {found.folder / 'report.html'}"))
+    print_text(f"Report: {found.folder / 'report.html'}")
 
 
 @app.command()
@@ -166,11 +177,14 @@ def doctor(
     if proof:
         _prove(proof, model, as_json=as_json)
         return
-    findings = examine(ProjectFolder.open(name) if name else None, model=model, offline=offline)
+    project = ProjectFolder.open(name) if name else None
+    findings = examine(project, model=model, offline=offline)
     if as_json:
         print_json(findings)
     else:
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED
+        width = PIPED_WIDTH
+        if sys.stdout.isatty():
+            width = shutil.get_terminal_size().columns
         for finding in findings:
             print("\n".join(finding_lines(finding, width)))
     if any(finding.state == "problem" for finding in findings):
@@ -183,22 +197,29 @@ def finding_lines(finding: Finding, width: int) -> list[str]:
     A longer word stays whole.
     """
     sign = {"good": "✓", "note": "!", "problem": "✗", "absent": "·"}[finding.state]
-    text = harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}")
     return textwrap.wrap(
-        text, width, subsequent_indent=" " * 14, break_long_words=False, break_on_hyphens=False
+        harmless(f"{sign} {finding.topic:<11} {finding.found}: {finding.follows}"),
+        width,
+        subsequent_indent=" " * 14,  # below what was found
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
 def _prove(target: Path, model: str | None, *, as_json: bool) -> None:
+    """Run the sample without a network, write the page, and print the attempts to open a socket."""
     from engine.cli.console import progress_console
     from engine.doctor.proof import prove
 
-    with cleaned_up():
-        result = prove(target, model, lambda step: progress_console().print(f"▸ {step}"))
+    def begin(step: str) -> None:
+        progress_console().print(f"▸ {step}")
+
+    with interruptible():
+        result = prove(target, model, begin)
     if as_json:
         print_json(result)
     else:
         print(f"Attempts to open a network socket: {len(result.attempts)}.")
-        print(harmless(f"Proof: {target}, with all figures in {target.with_suffix('.json')}"))
+        print_text(f"Proof: {target}, with all figures in {target.with_suffix('.json')}")
     if result.attempts:
         raise typer.Exit(3)

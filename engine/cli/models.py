@@ -5,7 +5,6 @@ Commands fetch, add, check and remove models.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, app, print_json, print_line, stoppable
+from engine.cli.app import AsJson, app, print_json, print_line, print_note, print_text, stoppable
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import harmless, size_text
+from engine.core.text import size_text
 
 if TYPE_CHECKING:
     from engine.core.messages.models import ListedModel, ModelChange
 
-PROGRESS_SECONDS = 0.5
+PROGRESS_SECONDS = 0.5  # Between two lines of JSON.
 TITLES = {"encoder": "Encoders", "reranker": "Rerankers", "language model": "Language models"}
 SETTINGS = {
     "encoder": "encoder.model",
@@ -82,11 +81,17 @@ def models(
         )
     if named is None:
         listed = model_list.list_all_models(context)
-        print_json(listed) if as_json else _show(listed)
+        if as_json:
+            print_json(listed)
+        else:
+            _show(listed)
         return
     if action == "remove":
         path = service.remove_model(named)
-        print_json({"path": str(path)}) if as_json else print(harmless(str(path)))
+        if as_json:
+            print_json({"path": str(path)})
+        else:
+            print_text(str(path))
         return
     with stoppable() as stop, _progress(as_json) as progress:
         if action == "get":
@@ -98,45 +103,49 @@ def models(
     if as_json:
         print_line(changed)
     else:
-        print(harmless(str(changed.path)))
-        _say_next(action, changed, is_pack=to is not None)
+        print_text(str(changed.path))
+        if action == "verify":
+            files = f"{changed.files} files, {size_text(changed.size)}"
+            print_note(f"{changed.name} is whole: {files}.")
+        elif to:
+            command = f"engine models add {changed.path.name}"
+            print_note(f"Copy it to the other machine, and run there: {command}")
+        else:
+            _show_how_to_use(changed)
 
 
-def _say_next(action: str, changed: ModelChange, is_pack: bool) -> None:
-    commands: list[str] = []
-    if action == "verify":
-        note = f"{changed.name} is whole: {changed.files} files, {size_text(changed.size)}."
-    elif is_pack:
-        note = f"Copy it to the other machine, and run there: engine models add {changed.path.name}"
+def _show_how_to_use(changed: ModelChange) -> None:
+    """Print the commands that make a project use a model."""
+    name = quote_argument(changed.name)
+    if changed.kind == "language model":
+        name = quote_argument(changed.path.name)
+    print_note("To use it in a project:")
+    print_note(f"  engine config set PROJECT {SETTINGS[changed.kind]} {name}")
+    if changed.kind == "encoder":
+        print_note(f"  engine new PROJECT FOLDER --model {name}    (a new one)")
+    elif changed.kind == "reranker":
+        print_note("  engine config set PROJECT search.rerank on")
     else:
-        name = changed.path.name if changed.kind == "language model" else changed.name
-        note = "To use it in a project:"
-        commands = _list_uses(changed.kind, quote_argument(name))
-    print(harmless(note), file=sys.stderr)
-    for command in commands:
-        print(harmless(f"  {command}"), file=sys.stderr)
-
-
-def _list_uses(kind: str, name: str) -> list[str]:
-    """Return the commands that make a project use a model."""
-    commands = [f"engine config set PROJECT {SETTINGS[kind]} {name}"]
-    if kind == "encoder":
-        commands.append(f"engine new PROJECT FOLDER --model {name}    (a new one)")
-    elif kind == "reranker":
-        commands.append("engine config set PROJECT search.rerank on")
-    else:
-        commands.append("engine config set PROJECT queries.backend gguf")
-    return commands
+        print_note("  engine config set PROJECT queries.backend gguf")
 
 
 @contextmanager
 def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for (bytes done, bytes of all).
+    """Yield a callback for the bytes done and the bytes of all files.
 
     It shows a bar on a terminal, and prints JSON lines with --json.
     """
     if as_json:
-        yield _JsonProgress()
+        shown_at = 0.0
+
+        def print_progress(done: int, total: int) -> None:
+            nonlocal shown_at
+            now = time.monotonic()
+            if done == total or now - shown_at >= PROGRESS_SECONDS:
+                shown_at = now
+                print_line({"done": done, "total": total})
+
+        yield print_progress
         return
     from rich.progress import (
         BarColumn,
@@ -160,24 +169,15 @@ def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
         yield show
 
 
-class _JsonProgress:
-    """Prints progress as JSON lines, at most two a second and the last one."""
-
-    def __init__(self) -> None:
-        self._shown = 0.0
-
-    def __call__(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if done == total or now - self._shown >= PROGRESS_SECONDS:
-            self._shown = now
-            print_line({"done": done, "total": total})
-
-
 def _show(listed: list[ListedModel]) -> None:
+    """Print the models of each kind: those on this machine, then those of the catalogue."""
     for kind, title in TITLES.items():
         here = [model for model in listed if model.kind == kind and model.here]
         others = [model for model in listed if model.kind == kind and not model.here]
-        print(f"{title} on this machine" + ("" if here else ": none"))
+        if here:
+            print(f"{title} on this machine")
+        else:
+            print(f"{title} on this machine: none")
         for model in here:
             _show_here(model)
         if others:
@@ -188,35 +188,39 @@ def _show(listed: list[ListedModel]) -> None:
 
 
 def _show_here(model: ListedModel) -> None:
-    print(harmless(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})"))
-    if facts := _describe(model):
-        print(harmless(f"      {facts}"))
+    """Print a model on this machine: whether it fits into memory, and who uses it."""
+    print_text(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})")
+    facts = _describe(model)
+    if facts:
+        print_text(f"      {facts}")
     if model.problem:
-        print(harmless(f"      ✗ {model.problem}"))
+        print_text(f"      ✗ {model.problem}")
+    elif model.fits:
+        print(f"      ✓ fits: it takes {size_text(model.memory)}")
     else:
-        if model.fits:
-            sign = "✓ fits"
-        else:
-            sign = "✗ does not fit into the free memory"
-        print(f"      {sign}: it takes {size_text(model.memory)}")
+        memory = size_text(model.memory)
+        print(f"      ✗ does not fit into the free memory: it takes {memory}")
     if model.used_by:
-        print(harmless(f"      used by {', '.join(model.used_by)}"))
-    print(harmless(f"      {model.path}"))
+        print_text(f"      used by {', '.join(model.used_by)}")
+    print_text(f"      {model.path}")
 
 
 def _describe(model: ListedModel) -> str:
-    parts: list[str] = []
+    """Return what is known of a model: architecture, sizes, languages, licence."""
+    facts: list[str] = []
     if model.kind == "language model" and model.parameters is not None:
-        parts += [part for part in (model.architecture, model.quantisation) if part]
-        parts += [f"{model.parameters / 1e9:.2g} billion parameters", f"context {model.context}"]
-        parts += ["chat template" if model.chat_template else "no chat template"]
+        facts += filter(None, (model.architecture, model.quantisation))
+        facts.append(f"{model.parameters / 1e9:.2g} billion parameters")
+        facts.append(f"context {model.context}")
+        facts.append("chat template" if model.chat_template else "no chat template")
     if model.dimension:
-        parts += [f"{model.dimension} dimensions", f"at most {model.context} tokens"]
+        facts.append(f"{model.dimension} dimensions")
+        facts.append(f"at most {model.context} tokens")
     if model.kind == "encoder" and model.languages:
-        parts += [_format_languages(model.languages)]
+        facts.append(_format_languages(model.languages))
     if model.licence:
-        parts += [model.licence]
-    return ", ".join(parts)
+        facts.append(model.licence)
+    return ", ".join(facts)
 
 
 def _format_languages(languages: tuple[str, ...]) -> str:
@@ -228,10 +232,11 @@ def _format_languages(languages: tuple[str, ...]) -> str:
 
 
 def _show_other(model: ListedModel) -> None:
+    """Print a model that can be fetched."""
     facts = [f"about {size_text(model.size)}", _format_languages(model.languages), model.licence]
     if not model.room:
         facts.append("✗ more than the disk has room for")
     elif not model.fits:
         facts.append(f"✗ takes {size_text(model.memory)}, more memory than is free")
-    print(harmless(f"  {model.name}  ({', '.join(facts)})"))
-    print(harmless(f"      {model.purpose}"))
+    print_text(f"  {model.name}  ({', '.join(facts)})")
+    print_text(f"      {model.purpose}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, app, opened, print_json, stoppable
+from engine.cli.app import AsJson, ProjectName, app, opened, print_json, print_note, stoppable
 from engine.core.records import query_label
 from engine.core.text import harmless
 
@@ -82,40 +81,49 @@ def queries(
         rows = project.queries(rejected)
     if as_json:
         print_json(rows)
+    elif rows:
+        _show_queries(rows)
+    elif rejected:
+        print_note("No query was left out.")
     else:
-        _show_queries(rows, "No query was left out." if rejected else "No queries.")
+        print_note("No queries.")
 
 
-def _show_queries(rows: list[QueryRow], nothing: str) -> None:
-    """Print the queries and their counts, or `nothing`."""
+def _show_queries(rows: list[QueryRow]) -> None:
+    """Print the queries, and how many there are of each split, or of each reason to reject."""
     from engine.queries.rejection import words_of
 
     counts: Counter[str] = Counter()
     for row in rows:
         state = row.reason or query_label(row.split)
-        counts[words_of(row.code) if row.code else state] += 1
         print(f"{query_label(row.kind)}: {harmless(row.text)}")
         print(f"    {harmless(state)}  {harmless(row.path)}".rstrip())
-    summary = ", ".join(f"{count} {harmless(state)}" for state, count in counts.most_common())
-    print(summary or nothing, file=sys.stderr)
+        if row.code:
+            state = words_of(row.code)
+        counts[state] += 1
+    print_note(", ".join(f"{count} {state}" for state, count in counts.most_common()))
 
 
 def _show_by_origin(found: QueriesByOrigin) -> None:
+    """Print the queries with what each is used for, and the counts of each origin and use."""
     from engine.core.messages.queries import UNUSED
 
     for query in found.queries:
-        reason = f": {UNUSED[query.reason]}" if query.reason else ""
-        print(f"{query.origin} ({query.use}{reason}): {harmless(query.text)}")
+        use: str = query.use
+        if query.reason:
+            use += f": {UNUSED[query.reason]}"
+        print(f"{query.origin} ({use}): {harmless(query.text)}")
         if query.path:
             print(f"    {harmless(query.path)}")
     for origin, count in found.counts.items():
         uses = ", ".join(f"{number} {use}" for use, number in found.uses[origin].items())
-        print(f"{count:>6} {origin}: {uses}", file=sys.stderr)
+        print_note(f"{count:>6} {origin}: {uses}")
     if not found.counts:
-        print("No queries.", file=sys.stderr)
+        print_note("No queries.")
 
 
 def _show_sample(found: QuerySample) -> None:
+    """Print the queries of each chunk, and an estimate for all chunks."""
     from engine.core.text import duration
     from engine.queries.filters.consistency import format_share
 
@@ -131,9 +139,11 @@ def _show_sample(found: QuerySample) -> None:
             if query.reason:
                 print(f"      left out: {harmless(query.reason)}")
     estimate = found.estimate
-    backend = f"{found.backend} ({found.model})" if found.model else found.backend
+    backend: str = found.backend
+    if found.model:
+        backend += f" ({found.model})"
     print(f"\nBackend: {harmless(backend)}. Kept: {format_share(found.kept_share)}.")
     print(f"Queries for {estimate.chunks} different chunks: about {duration(estimate.seconds)}.")
     print(f"This is an estimate: {harmless(estimate.basis)}.")
     if not found.items:
-        print("No chunk has a query.", file=sys.stderr)
+        print_note("No chunk has a query.")

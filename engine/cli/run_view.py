@@ -43,7 +43,6 @@ DETAILS = frozenset(
     )
 )
 """Entries of a stage's summary that are shown only with --verbose."""
-ENCODERS = {BASE: "not adapted"}
 
 
 class RunView:
@@ -92,10 +91,9 @@ class RunView:
             case events.Choice():
                 self._explain(f"{event.setting}: {event.value}", f" — {event.reason}")
             case events.HeldOut():
-                star = " (best so far)" if event.best else ""
-                figures = (
-                    f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}{star}"
-                )
+                figures = f": held-out Hit@10 {event.hit_at_10:.1f}, nDCG@10 {event.ndcg_at_10:.1f}"
+                if event.best:
+                    figures += " (best so far)"
                 self._explain(f"step {event.step}", figures)
             case events.StageFinished() | events.StageFailed() | events.RunFinished():
                 self._clear()
@@ -109,7 +107,9 @@ class RunView:
                 self._say("  · ", estimate, style="bold")
             case events.StageStarted():
                 if self._bars.disable or self._verbose:  # otherwise the bars show the stage
-                    reason = f" ({event.reason})" if event.reason else ""
+                    reason = ""
+                    if event.reason:
+                        reason = f" ({event.reason})"
                     self._say(f"▸ {event.stage}", reason, style="bold")
             case events.StageSkipped():
                 self._say(f"✓ {event.stage}", f" {event.reason}, skipped", style="dim")
@@ -121,26 +121,29 @@ class RunView:
                 self._say("  ! ", event.text, style="yellow")
             case events.StageFinished():
                 summary = summary_line(event.summary, self._verbose)
-                memory = f", {event.peak_memory_mb:,.0f} MB" if self._verbose else ""
-                text = f" {summary} [{duration(event.seconds)}{memory}]"
-                self._say(f"✓ {event.stage}", text, style="green")
+                costs = duration(event.seconds)
+                if self._verbose:
+                    costs += f", {event.peak_memory_mb:,.0f} MB"
+                self._say(f"✓ {event.stage}", f" {summary} [{costs}]", style="green")
             case events.StageFailed():
                 # The error that ends the command says why.
                 self._say(f"✗ {event.stage}", " failed", style="red")
 
     def _explain(self, head: str, rest: str) -> None:
+        """With `verbose`, print a detail: once for each `head`, which several stages may repeat."""
         if self._verbose and head not in self._shown:
             self._shown.add(head)
             self._say("  · ", head + rest, style="cyan")
 
     def _advance(self, unit: str, done: int, total: int, note: str = "") -> None:
+        """Move the bar of a unit of work, with a note beside it; by default the time left."""
         if unit not in self._tasks:
             self._clear()
             self._tasks[unit] = self._bars.add_task(f"  {unit}", total=total, note="")
         self._bars.update(self._tasks[unit], completed=done, total=total)
-        seconds = self._bars.tasks[-1].time_remaining
-        if not note and seconds:
-            note = f"{duration(seconds)} left"
+        seconds_left = self._bars.tasks[-1].time_remaining
+        if not note and seconds_left:
+            note = f"{duration(seconds_left)} left"
         self._bars.update(self._tasks[unit], note=note)
 
     def _clear(self) -> None:
@@ -163,21 +166,26 @@ def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:
     for key, value in summary.items():
         if key in ("reason", "report") or (key in DETAILS and not verbose):
             continue
-        text = _format_value(key, value)
-        if text not in (None, "", 0, False) or key in ALWAYS_SHOWN:
-            name = STATE_WORDS.get(key) or query_label(key.replace("_", " "))
-            parts.append(name if text is True else f"{name}: {text}")
+        if not value and key not in ALWAYS_SHOWN:
+            continue
+        name = STATE_WORDS.get(key) or query_label(key.replace("_", " "))
+        if value is True:
+            parts.append(name)
+        else:
+            parts.append(f"{name}: {_format_value(key, value)}")
     return " · ".join(parts)
 
 
-def _format_value(key: str, value: Any) -> Any:
-    """Return a value of a summary as text where that differs from the value."""
+def _format_value(key: str, value: Any) -> str:
+    """Return a value of a summary in words."""
     if isinstance(value, dict):
-        value = ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
-    elif type(value) is int and value:
-        value = f"{value:,}"
+        return ", ".join(f"{query_label(name)} {count}" for name, count in value.items())
+    if isinstance(value, int):
+        return f"{value:,}"
+    if key == "language" and value == "none":
+        return "no single one"
     if key == "language":
-        return "no single one" if value == "none" else language_name(value)
-    if key in ("in_use", "encoder"):
-        return ENCODERS.get(value, value)
-    return value
+        return language_name(value)
+    if key in ("in_use", "encoder") and value == BASE:
+        return "not adapted"
+    return str(value)

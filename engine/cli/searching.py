@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from engine.cli.app import AsJson, MaybeProject, Texts, app, opened, print_json
+from engine.cli.app import (
+    AsJson,
+    MaybeProject,
+    Texts,
+    app,
+    opened,
+    print_json,
+    print_note,
+    print_text,
+    stoppable,
+)
 from engine.core.disk import expand_home, path_exists
 from engine.core.errors import (
     CancelledError,
@@ -36,7 +46,7 @@ _SEARCH_AGAIN = "Search the folder again: what was read is kept."
 
 @dataclass(frozen=True)
 class HitFormat:
-    """How to print hits."""
+    """How to print hits: as paths of files, as JSON, or for people, with or without their dates."""
 
     files: bool
     as_json: bool
@@ -211,10 +221,9 @@ def search(
 
     hit_format = HitFormat(files, as_json, dated=sort == "date")
     if name:
-        has_hits = _search_one(name, search_project, hit_format)
+        _search_one(name, search_project, hit_format)
     else:
-        has_hits = _search_all(search_project, hit_format, also or ())
-    _report_nothing(has_hits, hit_format)
+        _search_all(search_project, hit_format, also or ())
 
 
 @app.command()
@@ -236,18 +245,17 @@ def find(
     """
     from engine.project.cached import open_cached_project
 
-    is_swapped = not _exists(folder) and _exists(words)  # in grep's order
-    target = words if is_swapped else folder
-    query = folder if is_swapped else words
-    request = Search(query, "bm25", top, types=tuple(file_type or ()), by_document=True)
+    if not _exists(folder) and _exists(words):  # in grep's order
+        folder, words = words, folder
+    request = Search(words, "bm25", top, types=tuple(file_type or ()), by_document=True)
 
     def search_folder(project: Project) -> Found:
-        _read(project, target)
+        _update(project, folder)
         return project.search(request)
 
     hit_format = HitFormat(files, as_json)
-    project_path = str(open_cached_project(target).path)
-    _report_nothing(_search_one(project_path, search_folder, hit_format), hit_format)
+    project_path = str(open_cached_project(folder).path)
+    _search_one(project_path, search_folder, hit_format)
 
 
 def _exists(text: str) -> bool:
@@ -257,9 +265,8 @@ def _exists(text: str) -> bool:
         return False
 
 
-def _read(project: Project, folder: str) -> None:
-    """Update the cached project of a folder. Errors name the folder, not the project."""
-    from engine.cli.app import stoppable
+def _update(project: Project, folder: str) -> None:
+    """Read what has changed in a folder into its cached project. Errors name the folder."""
     from engine.cli.run_view import RunView
     from engine.core.events import Event, Progress
 
@@ -285,9 +292,12 @@ def _read(project: Project, folder: str) -> None:
             error.command = "find"
             raise
         except NoDocumentsError as error:
+            why = "There is no file."
+            if project.skipped():
+                why = error.why
             raise NoDocumentsError(
                 f"Nothing in {folder} can be searched.",
-                error.why if project.skipped() else "There is no file.",
+                why,
                 "Name a folder with text, office files, PDFs or emails.",
             ) from None
 
@@ -305,25 +315,23 @@ def _run_when_free(run: Callable[[], object], stop: Callable[[], bool]) -> None:
             time.sleep(0.2)
 
 
-def _report_nothing(has_hits: bool, hit_format: HitFormat) -> None:
-    if not has_hits and not hit_format.as_json:
-        print("Nothing was found.", file=sys.stderr)
-
-
-def _search_one(name: str, look: Callable[[Project], Found], hit_format: HitFormat) -> bool:
-    """Print the hits of a project; return whether there is anything to show."""
+def _search_one(
+    name: str, search_project: Callable[[Project], Found], hit_format: HitFormat
+) -> None:
+    """Print the hits of a project, or that there are none."""
     with opened(name) as project:
-        found = look(project)
+        found = search_project(project)
         if found.problem:
             raise found.problem
         _show(found, project, hit_format)
-    return bool(found.hits or found.notes)
+    if not (found.hits or found.notes or hit_format.as_json):
+        print_note("Nothing was found.")
 
 
 def _search_all(
-    look: Callable[[Project], Found], hit_format: HitFormat, also: Iterable[Path]
-) -> bool:
-    """Print the hits of the known projects and those of `also`; return whether there are any.
+    search_project: Callable[[Project], Found], hit_format: HitFormat, also: Iterable[Path]
+) -> None:
+    """Print the hits of the known projects and those of `also`, or that there are none.
 
     Each project is searched by itself, since scores of different projects cannot be compared. A
     project that cannot be searched is named.
@@ -334,8 +342,9 @@ def _search_all(
     for folder, name in short_names(dict.fromkeys([*known_projects(), *also])).items():
         try:
             with opened(str(folder)) as project:
-                found = look(project)
+                found = search_project(project)
                 if not hit_format.as_json and found.hits:
+                    # Programs that read paths read nothing else.
                     stream = sys.stderr if hit_format.files else sys.stdout
                     print(harmless(f"{name}:"), file=stream)
                     _show(found, project, hit_format)
@@ -344,18 +353,20 @@ def _search_all(
                 raise  # an error in the query
             answers.append(FoundIn(name, folder, problem=error))
             if not hit_format.as_json:
-                print(harmless(f"{name}: {error.what} {error.to_do}"), file=sys.stderr)
+                print_note(f"{name}: {error.what} {error.to_do}")
         else:
             answers.append(FoundIn(name, folder, found))
     problems = [answer.found.problem for answer in answers if answer.found]
-    if problems and all(problems):  # what one project lacks, another may have
-        raise next(filter(None, problems))
+    if problems and problems[0] and all(problems):  # what one project lacks, another may have
+        raise problems[0]
     if hit_format.as_json:
         print_json(answers)
-    return any(answer.found and answer.found.hits for answer in answers)
+    elif not any(answer.found and answer.found.hits for answer in answers):
+        print_note("Nothing was found.")
 
 
 def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
+    """Print hits and facets, or only the paths of files, in the wanted format."""
     from engine.cli.console import output, show_found, show_notes
 
     if hit_format.as_json:
@@ -363,13 +374,13 @@ def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
     elif hit_format.files:
         show_notes(found)
         for path in dict.fromkeys(map(_find_file, found.hits)):
-            print(harmless(path))
+            print_text(path)
     else:
         show_found(found, output(), _list_source_folders(project), dated=hit_format.dated)
         for kind, counts in found.facets.items():
             if counts:
                 values = ", ".join(f"{value} ({count})" for value, count in counts.items())
-                print(harmless(f"{kind}: {values}"))
+                print_text(f"{kind}: {values}")
 
 
 def _find_file(hit: Hit) -> str:
@@ -380,5 +391,8 @@ def _find_file(hit: Hit) -> str:
 
 def _list_source_folders(project: Project) -> set[str]:
     """Return the folders that documents come from, as hits name them."""
-    sources = project.folder.sources(project.settings())
-    return {os.path.normpath(path.parent if is_document(path) else path) for path in sources}
+    folders = set()
+    for path in project.folder.sources(project.settings()):
+        folder = path.parent if is_document(path) else path
+        folders.add(os.path.normpath(folder))
+    return folders

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import Annotated
 
 import typer
 
-from engine.cli.app import app, handling, opened
+from engine.cli.app import app, handling, opened, print_note
 from engine.core.errors import UsageError
 from engine.core.platforms.stopping import take_input
-from engine.core.text import harmless
 
 
 @app.command()
@@ -45,9 +43,9 @@ def serve(
 
         print(read_token(token_file()))
     elif http and not stdio:
-        _by_http(http, names or [])
+        _serve_http(http, names or [])
     elif stdio and not http and names and len(names) == 1:
-        _by_lines(names[0])
+        _serve_stdio(names[0])
     else:
         raise UsageError(
             "The command does not say how to answer.",
@@ -57,17 +55,19 @@ def serve(
         )
 
 
-def _by_lines(name: str) -> None:
+def _serve_stdio(name: str) -> None:
+    """Answer JSON-RPC on standard input and output until the input ends."""
     from engine.search.server import Server
     from engine.service import methods
 
     with opened(name) as project:
         answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-        os.dup2(2, 1)  # keeps what a library prints apart from the answers
+        os.dup2(2, 1)  # what a library prints goes to standard error, not among the answers
         Server(project.folder, answers, extra=methods(project.folder)).serve(take_input())
 
 
-def _by_http(address: str, names: list[str]) -> None:
+def _serve_http(address: str, names: list[str]) -> None:
+    """Answer HTTP at a loopback address until Ctrl-C."""
     import threading
 
     from engine.assistants.http.api import LocalApi
@@ -75,16 +75,10 @@ def _by_http(address: str, names: list[str]) -> None:
     from engine.assistants.http.token import read_token, token_file
 
     place = loopback_address(address)
-    stop = threading.Event()
     api = LocalApi(names)
-    token = read_token(token_file())
-    listener = Listener(place, token, api.answer)
-    print(
-        harmless(
-            f"{listener.url} serves {', '.join(names) or 'all projects'}. Token: {token_file()}"
-        ),
-        file=sys.stderr,
-    )
+    listener = Listener(place, read_token(token_file()), api.answer)
+    print_note(f"{listener.url} serves {', '.join(names) or 'all projects'}. Token: {token_file()}")
+    stop = threading.Event()
     with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
         listener.serve(stop)
     os._exit(0)  # does not wait for an encoder that is being loaded

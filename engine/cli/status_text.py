@@ -12,6 +12,7 @@ from engine.core.messages.documents import STATE_WORDS
 from engine.core.messages.project import RunRecord, StageState
 from engine.core.messages.report import SearchMode, Standing
 from engine.core.platforms.processes import quote_argument
+from engine.core.text import format_count
 from engine.project.store.artifact_info import InUseInfo
 from engine.runs.progress import ResumePoint, RunProgress
 
@@ -31,7 +32,7 @@ class InUse:
     """What the last evaluation put into use.
 
     `encoders`: an encoder for each search mode. `fusion`: how hybrid search fuses it with BM25
-    (`rrf`, or `weighted` with a `weight` of the semantic score).
+    (`rrf`, or `weighted` with a `weight` of the semantic score, 0 to 1).
     """
 
     encoders: Mapping[SearchMode, InUseInfo]
@@ -66,50 +67,63 @@ class Status:
     quarantined: Mapping[str, str] = field(default_factory=dict)
 
 
-def status_of(project: Project) -> Status:
+def read_status(project: Project) -> Status:
     """Return the current status."""
     from engine.core.errors import EngineError
     from engine.lab.study.workspace import sweeping, unfinished
     from engine.project.control import find_run, latest_run, read_run_stages
     from engine.project.stage import SEARCH
     from engine.runs.pipeline import how_to_resume
-    from engine.runs.progress import read_progress
 
     current = None
     is_running = False
     sweep = None
-    in_sweep = None
+    sweep_run = None
     with suppress(EngineError):  # on a read-only disk there is no run in progress
         current = find_run(project.folder)
         is_running = project.folder.is_running()
         sweep = unfinished(project.folder)
         if sweep and sweep["running"]:
-            in_sweep = find_run(sweeping(project.folder))
+            sweep_run = find_run(sweeping(project.folder))
     stages = project.status()
+    resumes_at = None
+    if current is None and _is_ready_to_train(stages):
+        resumes_at = _find_resume_point(project)
     last = latest_run(project.folder)
-    broken = None
+    broken_off = None
+    to_resume = ""
     # The record of a run that was killed says "running" forever.
     if last and not is_running and last.state in ("running", "cancelled"):
-        broken = last
+        broken_off = last
+        to_resume = how_to_resume(project.folder, read_run_stages(last.folder) or SEARCH)
     return Status(
         project.path,
         is_running,
         project.counts(),
         stages,
         last,
-        read_progress(current.folder) if current else None,
+        _read_progress(current),
         sweep,
-        read_progress(in_sweep.folder) if in_sweep else None,
-        _resumes_at(project) if current is None and _is_ready_to_train(stages) else None,
-        _in_use(project),
-        read_progress(broken.folder) if broken else None,
-        how_to_resume(project.folder, read_run_stages(broken.folder) or SEARCH) if broken else "",
+        _read_progress(sweep_run),
+        resumes_at,
+        _read_what_is_in_use(project),
+        _read_progress(broken_off),
+        to_resume,
         project.skipped(),
         project.quarantined(),
     )
 
 
-def _in_use(project: Project) -> InUse | None:
+def _read_progress(run: RunRecord | None) -> RunProgress | None:
+    from engine.runs.progress import read_progress
+
+    if run is None:
+        return None
+    return read_progress(run.folder)
+
+
+def _read_what_is_in_use(project: Project) -> InUse | None:
+    """Return what the last report put into use; None without one that can be read."""
     from engine.core.errors import EngineError
 
     # Without a readable report, the states of the stages say why.
@@ -127,32 +141,36 @@ def _is_ready_to_train(stages: Sequence[StageState]) -> bool:
     return all(stage.state == "done" for stage in stages if stage.stage in before)
 
 
-def _resumes_at(project: Project) -> ResumePoint | None:
+def _find_resume_point(project: Project) -> ResumePoint | None:
+    """Return where the training would resume; None if there is none to resume."""
     from engine.core.errors import EngineError
     from engine.project.stage import ProjectSnapshot
     from engine.runs.progress import find_resume_point
 
-    with closing(project.folder.store()) as store:
-        # Without rankings, for example, there is nothing to resume.
-        with suppress(EngineError):
-            return find_resume_point(ProjectSnapshot(project.folder, project.settings(), store))
-        return None
+    # Without rankings, for example, there is nothing to resume.
+    with closing(project.folder.store()) as store, suppress(EngineError):
+        return find_resume_point(ProjectSnapshot(project.folder, project.settings(), store))
+    return None
 
 
-def as_text(found: Status, name: str) -> Iterator[str]:
-    """Return the lines for a terminal. File names in them may still hold control characters."""
+def format_status(found: Status, name: str) -> Iterator[str]:
+    """Yield the lines for a terminal. File names in them may still hold control characters."""
     quoted = quote_argument(name)
-    yield f"{found.project}  (running)" if found.running else str(found.project)
-    counts = {
-        STATE_WORDS.get(key, key.replace("_", " ")): count for key, count in found.counts.items()
-    }
-    yield " · ".join(f"{label}: {count:,}" for label, count in counts.items())
+    if found.running:
+        yield f"{found.project}  (running)"
+    else:
+        yield str(found.project)
+    counts = []
+    for key, count in found.counts.items():
+        label = STATE_WORDS.get(key, key.replace("_", " "))
+        counts.append(f"{label}: {count:,}")
+    yield " · ".join(counts)
     if found.progress:
         yield from _format_progress(found.progress, quoted)
     yield from _format_stages(found, quoted)
     stale = [stage.stage for stage in found.stages if stage.state == "stale" and not stage.code]
     if stale and not found.running and not found.broken_off:
-        yield f"  {to_refresh(stale, name)}"
+        yield f"  {format_refresh_advice(stale, name)}"
     if found.in_use:
         yield from _format_in_use(found.in_use)
     yield from _format_last_run(found, quoted)
@@ -162,25 +180,29 @@ def as_text(found: Status, name: str) -> Iterator[str]:
 
 
 def _format_last_run(found: Status, quoted: str) -> Iterator[str]:
-    """Return lines on a run that failed or was interrupted, and on a training to resume."""
+    """Yield lines on a run that failed or was interrupted, and on a training to resume."""
     last = found.latest_run
     if last and not found.running and last.state == "failed":
-        error = str(last.error).replace("\n", " ") if last.error else ""
+        error = ""
+        if last.error:
+            error = str(last.error).replace("\n", " ")
         yield f"  The last run failed. {error}"
     if last and found.broken_off:
         how = "stopped" if last.state == "cancelled" else "interrupted"
-        place = ", ".join(_find_place(found.broken_off))
+        place = ", ".join(_describe_place(found.broken_off))
         yield f"  The last run was {how} ({place}). {found.to_resume}"
     point = found.resumes_at
     if point:
-        command = "" if found.broken_off else f": engine train {quoted}"
-        yield f"  Training would resume at step {point.step} of {point.steps}{command}"
+        line = f"  Training would resume at step {point.step} of {point.steps}"
+        if not found.broken_off:  # else `to_resume` has the command
+            line += f": engine train {quoted}"
+        yield line
 
 
 def _format_sweep(found: Status, quoted: str) -> Iterator[str]:
+    """Yield lines on a study or sweep that is running or was stopped."""
     if found.sweep:
-        finished = found.sweep["finished"]
-        done = f"{finished} cell{'' if finished == 1 else 's'} finished"
+        done = f"{format_count(found.sweep['finished'], 'cell')} finished"
         if found.sweep["running"]:
             yield f"  A study or sweep is running, {done}."
         else:
@@ -190,22 +212,22 @@ def _format_sweep(found: Status, quoted: str) -> Iterator[str]:
 
 
 def _format_stages(found: Status, quoted: str) -> Iterator[str]:
-    """Return a line for each stage.
+    """Yield a line for each stage.
 
     In a project that is only searched, one line stands for all stages of an adaptation.
     """
     unused = _find_unused_stages(found)
-    running = found.progress.stage if found.progress else ""
-    begun = found.broken_off.stage if found.broken_off else ""
     for stage in found.stages:
         if stage.stage in unused:
             continue
         state = stage.state
-        if stage.stage == running:
+        reason = stage.reason
+        if found.progress and found.progress.stage == stage.stage:
             state = "running"
-        elif stage.stage == begun and state != "done":
+            reason = ""
+        elif found.broken_off and found.broken_off.stage == stage.stage and state != "done":
             state = "begun"
-        reason = stage.reason if state == stage.state else ""
+            reason = ""
         yield f"  {stage.stage:<9} {state:<7} {reason}".rstrip()
     if unused:
         yield f"  {'adapt':<9} not used ('engine adapt {quoted}' adapts the encoder)"
@@ -222,8 +244,8 @@ def _find_unused_stages(found: Status) -> set[str]:
     return {stage.stage for stage in adaptation}
 
 
-def to_refresh(stale: Sequence[str], name: str) -> str:
-    """Return the command that brings stages up to date."""
+def format_refresh_advice(stale: Sequence[str], name: str) -> str:
+    """Return the beginning of a sentence: the command that brings stages up to date."""
     from engine.project.stage import SEARCH
 
     command = "run" if set(stale) <= set(SEARCH) else "adapt"
@@ -231,48 +253,48 @@ def to_refresh(stale: Sequence[str], name: str) -> str:
 
 
 def _format_in_use(in_use: InUse) -> Iterator[str]:
-    """Return a line for each search mode."""
+    """Yield a line for each search mode: its encoder, why, and for hybrid search the fusion."""
     from engine.evaluation.gate.sentences import label_of_encoder
 
-    share = f"{1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
-    if in_use.fusion == "rrf":
-        fusion = "keywords and meaning by rank (RRF)"
-    else:
-        fusion = share
     for mode, chosen in in_use.encoders.items():
-        how = f" · {fusion}" if mode == "hybrid" else ""
-        yield (
-            f"  in use    {mode} search:"
-            f" {label_of_encoder(chosen.name)}{STANDINGS[chosen.standing]}{how}"
-        )
+        encoder = f"{label_of_encoder(chosen.name)}{STANDINGS[chosen.standing]}"
+        line = f"  in use    {mode} search: {encoder}"
+        if mode == "hybrid" and in_use.fusion == "rrf":
+            line += " · keywords and meaning by rank (RRF)"
+        elif mode == "hybrid":
+            line += f" · {1 - in_use.weight:.0%} keywords, {in_use.weight:.0%} meaning"
+        yield line
 
 
-def _find_place(progress: RunProgress) -> list[str]:
-    where = [progress.stage or "before its first stage"]
+def _describe_place(progress: RunProgress) -> list[str]:
+    """Return the stage, and how far it is if that is known."""
+    place = [progress.stage or "before its first stage"]
     if progress.total:
-        return [*where, f"{progress.done:,} of {progress.total:,} {progress.unit}"]
-    return where
+        place.append(f"{progress.done:,} of {progress.total:,} {progress.unit}")
+    return place
 
 
 def _format_progress(progress: RunProgress, quoted: str) -> Iterator[str]:
+    """Yield lines on where a run is, and whether it is paused."""
     from engine.core.text import duration
 
-    parts = _find_place(progress)
+    parts = _describe_place(progress)
     if progress.loss is not None:
         parts.append(f"loss {progress.loss:.3f}")
     if progress.seconds_left is not None:
         parts.append(f"about {duration(progress.seconds_left)} left")
     yield "  now       " + ", ".join(parts)
     if progress.paused:
+        state = "pauses at its next safe point"
         if progress.paused == "waiting":
             state = "paused"
-        else:
-            state = "pauses at its next safe point"
         yield f"  {state}; to continue: engine resume {quoted}"
 
 
 def _format_unread(state: str, files: Mapping[str, str], quoted: str) -> Iterator[str]:
+    """Yield a line for each of the first files in a state, and how many more there are."""
     for path, reason in list(files.items())[:FILES_SHOWN]:
         yield f"  {state:<10} {path}: {reason}"
-    if (more := len(files) - FILES_SHOWN) > 0:
+    more = len(files) - FILES_SHOWN
+    if more > 0:
         yield f"  … and {more} more {state} (engine documents {quoted} --state {state} lists all)"

@@ -6,25 +6,35 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from engine.cli.app import AsJson, ProjectName, Texts, app, assigned, opened, print_json, stoppable
+from engine.cli.app import (
+    AsJson,
+    ProjectName,
+    Texts,
+    app,
+    opened,
+    parse_assignments,
+    print_json,
+    print_note,
+    print_text,
+    stoppable,
+)
 from engine.core.disk import expand_home
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import harmless
 
 if TYPE_CHECKING:
     from engine.api import Project
     from engine.lab.study.catalogue import Study
     from engine.lab.study.grid import Cell
     from engine.lab.study.running import StudyRun
+
 ALL = "all"
 """The argument that stands for every study whose data exists."""
 DryRun = Annotated[bool, typer.Option("--dry-run", help="list the trainings; start nothing")]
@@ -118,10 +128,16 @@ def study(
     from engine.encoders.kinds.chosen import named_model
     from engine.lab.study.catalogue import study_of
 
-    chosen_models = [one if "://" in one else named_model(one) for one in model or ()]
-    settings = _assign_settings(changes or [])
+    models = []
+    for name in model or ():
+        if "://" not in name:  # ADDRESS#NAME of a server stays as it is
+            name = named_model(name)
+        models.append(name)
+    settings = _parse_settings(changes or [])
     if listed:
-        _list(names[0] if names else table, chosen_models, seeds, settings, as_json)
+        # Of `engine study --list PROJECT`, the project is in the place of the table.
+        project = names[0] if names else table
+        _list(project, models, seeds, settings, as_json)
         return
     if table is None or not names:
         raise UsageError(
@@ -139,7 +155,7 @@ def study(
         )
     request = _Request(
         names,
-        chosen_models,
+        models,
         seeds,
         settings,
         queries or [],
@@ -151,34 +167,44 @@ def study(
     if table == ALL:
         _make_all(request, force)
         return
-    pages = _make(study_of(table), request, force, alone=len(names) == 1)
-    if len(pages) > 1 and dry_run:
+    if len(names) == 1:
+        _make(study_of(table), request, force, print_each=True)
+        return
+    pages = _make(study_of(table), request, force, print_each=False)
+    if dry_run:
         if as_json:
             print_json(pages)
-    elif len(pages) > 1:
-        mean = _make_mean(pages, request)
-        if as_json:
-            print_json({"sets": pages, "mean": mean})
+        return
+    mean = _make_mean(pages, request)
+    if as_json:
+        print_json({"sets": pages, "mean": mean})
 
 
-def _assign_settings(texts: Sequence[str]) -> dict[str, Any]:
+def _parse_settings(texts: Sequence[str]) -> dict[str, Any]:
     """Return the settings of `--set`, and the options of the lab among them (`lab.…`)."""
     from engine.lab.checks.options import PREFIX, split_options
+
+    options = [text for text in texts if text.startswith(PREFIX)]
+    values = parse_assignments([text for text in texts if text not in options])
+    values.update(_parse_options(options))
+    split_options(values)  # raises an error for an option that there is not
+    return values
+
+
+def _parse_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the values of `key=value` texts by key; which keys there are is checked elsewhere."""
     from engine.settings.load import parse_value
 
-    own = [text for text in texts if not text.startswith(PREFIX)]
-    values = assigned(own)
+    values = {}
     for text in texts:
-        if text.startswith(PREFIX):
-            key, _, value = text.partition("=")
-            values[key.strip()] = parse_value(value.strip())
-    split_options(values)
+        key, _, value = text.partition("=")
+        values[key.strip()] = parse_value(value.strip())
     return values
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The arguments of `engine study`."""
+    """The arguments of `engine study`; `settings` are those of `--set`, by `section.key`."""
 
     names: list[str]
     models: list[str]
@@ -201,16 +227,16 @@ def _make_all(request: _Request, force: bool) -> None:
 
     pages: list[dict[str, Any]] = []
     failed: StageError | None = None
-    for each in catalogue().values():
+    for wanted in catalogue().values():
         try:
-            made = _make(each, request, force, alone=False)
+            made = _make(wanted, request, force, print_each=False)
             if len(made) > 1 and not request.dry_run:
                 _make_mean(made, request)
             pages += made
         except DatasetError as error:
             if error.code != "study-data-missing":
                 raise
-            print(harmless(f"{each.name} is left out: {error.what} {error.to_do}"), file=sys.stderr)
+            print_note(f"{wanted.name} is left out: {error.what} {error.to_do}")
         except StageError as error:
             if error.code != "cells-failed":
                 raise
@@ -223,19 +249,28 @@ def _make_all(request: _Request, force: bool) -> None:
 
 
 def _choose_places(request: _Request) -> list[Path | None]:
-    """Return the folder of each data set's study, named by the end of its path if several."""
+    """Return the folder of each data set's study: `--output`, or of several, one each within it.
+
+    Those are named by the end of the data set's path, and by a number if several have the same.
+    """
     output = request.output
     if output is None or len(request.names) == 1:
         return [output] * len(request.names)
     ends = [Path(name).name for name in request.names]
     places: list[Path | None] = []
     for number, end in enumerate(ends, 1):
-        places.append(output / (f"{end}-{number}" if ends.count(end) > 1 else end))
+        if ends.count(end) > 1:
+            places.append(output / f"{end}-{number}")
+        else:
+            places.append(output / end)
     return places
 
 
-def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[dict[str, Any]]:
-    """Make a study of each of the data sets, and return what the pages' JSON says."""
+def _make(wanted: Study, request: _Request, force: bool, print_each: bool) -> list[dict[str, Any]]:
+    """Make a study of each of the data sets, and return what the pages' JSON says.
+
+    `print_each`: with `--json`, print that of each when it is made.
+    """
     from engine.core.errors import UsageError
     from engine.lab.benchmark import DATA_SECTIONS
     from engine.lab.study.running import StudyRun, study_cells
@@ -243,7 +278,7 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
 
     pages: list[dict[str, Any]] = []
     for name, place in zip(request.names, _choose_places(request), strict=True):
-        is_beir = (expand_home(name) / "corpus.jsonl").is_file()
+        is_beir = _is_beir_folder(name)
         if request.queries and not is_beir:
             file = quote_argument(str(request.queries[0]))
             raise UsageError(
@@ -252,20 +287,20 @@ def _make(wanted: Study, request: _Request, force: bool, alone: bool) -> list[di
                 f"Run 'engine import-queries {quote_argument(name)} {file}' first.",
                 code="queries-of-a-project",
             )
-        of_data: dict[str, Any] = {}
-        of_trainings: dict[str, Any] = {}
+        data_settings: dict[str, Any] = {}
+        training_settings: dict[str, Any] = {}
         for key, value in request.settings.items():
             if is_beir and key.partition(".")[0] in DATA_SECTIONS:
-                of_data[key] = value
+                data_settings[key] = value
             else:
-                of_trainings[key] = value
-        with _project(name, place, request, of_data) as project:
+                training_settings[key] = value
+        with _open_project(name, place, request, data_settings) as project:
             basis, chunks = basis_of(project.folder)
             cells = study_cells(
-                project.folder, wanted, chunks, request.models, request.seeds, of_trainings
+                project.folder, wanted, chunks, request.models, request.seeds, training_settings
             )
             work = StudyRun(project.folder, wanted, cells, basis, place)
-            pages += _run(work, name, request.dry_run, force, request.as_json, alone)
+            pages.append(_run(work, name, request.dry_run, force, request.as_json, print_each))
     return pages
 
 
@@ -300,7 +335,8 @@ def sweep(
     with opened(name) as project:
         basis, chunks = basis_of(project.folder)
         cells = make_grid(grid or (), project.settings(), chunks)
-        _run(StudyRun(project.folder, sweep_of(cells), cells, basis), name, dry_run, force, as_json)
+        work = StudyRun(project.folder, sweep_of(cells), cells, basis)
+        _run(work, name, dry_run, force, as_json)
 
 
 @app.command()
@@ -353,16 +389,13 @@ def lab(
     from engine.lab.checks.measuring import measure_project
     from engine.lab.checks.options import parse_options
     from engine.lab.checks.page import write_lab
-    from engine.settings.load import parse_value
 
     values: dict[str, Any] = {"robustness": robustness}
     if pairs is not None:
         values["sentence_pairs"] = str(pairs)
     if general is not None:
         values["general_set"] = str(general)
-    for change in changes or ():
-        key, _, value = change.partition("=")
-        values[key.strip()] = parse_value(value.strip())
+    values.update(_parse_options(changes or ()))
     options = parse_options(values)
     with opened(name) as project, stoppable() as stop, RunView() as view:
         figures, report = measure_project(project.folder, options, view, stop)
@@ -370,7 +403,11 @@ def lab(
     if as_json:
         print_json(data)
     else:
-        print(harmless(f"Page: {Path(data['folder']) / 'lab.html'}"))
+        print_text(f"Page: {Path(data['folder']) / 'lab.html'}")
+
+
+def _is_beir_folder(name: str) -> bool:
+    return (expand_home(name) / "corpus.jsonl").is_file()
 
 
 def _find_dev_split(queries: Sequence[Path]) -> Path | None:
@@ -383,7 +420,7 @@ def _find_dev_split(queries: Sequence[Path]) -> Path | None:
 
 
 @contextmanager
-def _project(
+def _open_project(
     name: str, output: Path | None, request: _Request, settings: dict[str, Any]
 ) -> Iterator[Project]:
     """Open the project with that name, or one over a BEIR folder, with its queries made.
@@ -396,32 +433,31 @@ def _project(
     from engine.project.folder import locate
     from engine.project.stage import fingerprint
 
-    dataset = expand_home(name)
-    if not (dataset / "corpus.jsonl").is_file():
+    if not _is_beir_folder(name):
         with opened(name) as project:
             yield project
         return
-    path = dataset.absolute()
-    chosen: dict[str, Any] = {}
-    if request.queries:
-        chosen["queries"] = [str(file.absolute()) for file in request.queries]
-    if request.validation:
-        chosen["validation"] = str(request.validation.absolute())
-    if settings:
-        chosen["settings"] = settings
-    identity = fingerprint(path=str(path), **chosen)[:8]
+    dataset = expand_home(name)
     if output:
         place = output / "project"
     else:
-        place = locate(f"study-{path.name}-{identity}")
+        path = dataset.absolute()
+        content: dict[str, Any] = {"path": str(path)}
+        if request.queries:
+            content["queries"] = [str(file.absolute()) for file in request.queries]
+        if request.validation:
+            content["validation"] = str(request.validation.absolute())
+        if settings:
+            content["settings"] = settings
+        place = locate(f"study-{path.name}-{fingerprint(**content)[:8]}")
     sections: dict[str, dict[str, Any]] = {}
     for key, value in settings.items():
         section, _, setting = key.partition(".")
         sections.setdefault(section, {})[setting] = value
     made = beir_project(place, dataset, request.queries, sections, request.validation)
-    print(harmless(f"Project: {place}"), file=sys.stderr)
-    with stoppable() as stop, RunView() as snapshot:
-        made.run(("ingest", "index", "generate"), on_event=snapshot, should_stop=stop)
+    print_note(f"Project: {place}")
+    with stoppable() as stop, RunView() as view:
+        made.run(("ingest", "index", "generate"), on_event=view, should_stop=stop)
     yield made
 
 
@@ -440,9 +476,17 @@ def _make_mean(pages: list[dict[str, Any]], request: _Request) -> dict[str, Any]
 
 
 def _run(
-    work: StudyRun, name: str, dry_run: bool, force: bool, as_json: bool, alone: bool = True
-) -> list[dict[str, Any]]:
-    """Make a study or sweep, show it, and return its page's JSON, or its plan if dry, in a list."""
+    work: StudyRun,
+    name: str,
+    dry_run: bool,
+    force: bool,
+    as_json: bool,
+    prints_json: bool = True,
+) -> dict[str, Any]:
+    """Make a study or sweep, show it, and return its page's JSON, or its plan for `dry_run`.
+
+    With `as_json` nothing is shown for people, and the JSON only if `prints_json`.
+    """
     from engine.cli.console import output, show_study
     from engine.cli.run_view import RunView
     from engine.lab.study.running import failure
@@ -457,27 +501,27 @@ def _run(
             "cells": [{**asdict(cell), "state": work.state(cell)} for cell in work.cells],
             "to_do": len(work.to_do()),
         }
-        if as_json and alone:
+        if as_json and prints_json:
             print_json(plan)
         elif not as_json:
             for cell in work.cells:
-                print(harmless(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]"))
-        return [plan]
+                print_text(f"{cell.number:>3}  {cell.name}  [{work.state(cell)}]")
+        return plan
 
     def begin(cell: Cell) -> None:
-        print(harmless(f"▸ cell {cell.number} of {len(work.cells)}: {cell.name}"), file=sys.stderr)
+        print_note(f"▸ cell {cell.number} of {len(work.cells)}: {cell.name}")
 
-    with stoppable() as stop, RunView() as snapshot:
-        page = work.run(on_event=snapshot, should_stop=stop, on_cell=begin)
-    if as_json and alone:
+    with stoppable() as stop, RunView() as view:
+        page = work.run(on_event=view, should_stop=stop, on_cell=begin)
+    if as_json and prints_json:
         print_json(page)
     elif not as_json:
         show_study(page, output())
-        print(harmless(f"Page: {Path(page['folder']) / page['name']}.html"))
-        print(harmless(page["differs"]), file=sys.stderr)
+        print_text(f"Page: {Path(page['folder']) / page['name']}.html")
+        print_note(page["differs"])
     if work.failed:
         raise failure(work.failed)
-    return [page]
+    return page
 
 
 def _announce(work: StudyRun, name: str) -> None:
@@ -498,36 +542,41 @@ def _announce(work: StudyRun, name: str) -> None:
     text = f"{len(work.cells)} cells: {', '.join(parts)}."
     if left:
         with closing(work.project.store()) as store:
-            queries = store.query_counts()[1].get("train", 0)
+            _, counts_by_split = store.query_counts()
+        queries = counts_by_split.get("train", 0)
         settings = work.project.settings()
         steps = 0
         for cell in trained:
             steps += work.count_trainings(cell) * steps_of(cell, settings, queries)
         text += f" That takes {steps:,} training steps and {len(left)} evaluations."
-    print(text, file=sys.stderr)
+    print_note(text)
     if work.workspace.judged_since:
-        text = "The judged questions have changed since this began; it still uses the earlier ones."
-        print(f"{text} To start again, add --force ({quote_argument(name)}).", file=sys.stderr)
+        print_note(
+            "The judged questions have changed since this began; it still uses the earlier ones."
+            f" To start again, add --force ({quote_argument(name)})."
+        )
 
 
 def _list(
     name: str | None, models: Sequence[str], seeds: int, settings: dict[str, Any], as_json: bool
 ) -> None:
+    """List the studies, with how long each takes if a project is named."""
     from engine.lab.study.listing import listing
 
-    if name and (expand_home(name) / "corpus.jsonl").is_file():
-        name = None  # a BEIR folder has no project yet
-    with nullcontext(None) if name is None else opened(name) as project:
-        folder = project.folder if project else None
-        rows = list(listing(folder, models, seeds, settings))
+    if name and _is_beir_folder(name):
+        name = None  # it has no project yet
+    if name is None:
+        rows = list(listing(None, models, seeds, settings))
+    else:
+        with opened(name) as project:
+            rows = list(listing(project.folder, models, seeds, settings))
     if as_json:
         print_json(rows)
         return
     for row in rows:
-        print(harmless(f"{row.name:<12} {row.source}: {row.shows}"))
-        print(harmless(f"{'':<12} {row.cost} {row.differs}"))
-    if project is None:
-        print(
-            "With a project it also says how long each takes here: engine study --list PROJECT",
-            file=sys.stderr,
+        print_text(f"{row.name:<12} {row.source}: {row.shows}")
+        print_text(f"{'':<12} {row.cost} {row.differs}")
+    if name is None:
+        print_note(
+            "With a project it also says how long each takes here: engine study --list PROJECT"
         )

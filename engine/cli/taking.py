@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +11,17 @@ from engine.cli.app import (
     AsJson,
     ProjectName,
     ProjectOrFolder,
-    agree,
+    Yes,
     app,
-    cleaned_up,
+    interruptible,
     opened,
     print_json,
+    print_note,
+    print_text,
+    require_consent,
 )
-from engine.core.text import format_files_and_size, harmless
+from engine.cli.bundling import print_export_notes
+from engine.core.text import format_files_and_size
 
 
 @app.command()
@@ -43,33 +46,29 @@ def export(
     """Export the encoder, vectors, chunks or queries. The export is complete or absent."""
     from engine.export.take import export_project
 
-    with opened(name) as project, cleaned_up():
+    parts = None
+    if only is not None:
+        parts = only.split(",")
+    with opened(name) as project, interruptible():
         made = export_project(
-            project.folder,
-            target,
-            only.split(",") if only is not None else None,
-            report=lambda text: print(f"  {text}", file=sys.stderr),
+            project.folder, target, parts, report=lambda text: print_note(f"  {text}")
         )
     for kind, why in made.left_out.items():
-        print(harmless(f"Left out: {kind}. {why}"), file=sys.stderr)
-    for note in made.notes:
-        print(harmless(f"Note: {note.what} {note.to_do}"), file=sys.stderr)
+        print_note(f"Left out: {kind}. {why}")
+    print_export_notes(made.notes)
     if made.with_text:
-        print(f"These hold words of your documents: {', '.join(made.with_text)}.", file=sys.stderr)
+        print_note(f"These hold words of your documents: {', '.join(made.with_text)}.")
     if as_json:
         print_json(made)
     else:
-        print(harmless(str(made.folder)))
-        print(
-            f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.",
-            file=sys.stderr,
-        )
+        print_text(str(made.folder))
+        print_note(f"{format_files_and_size(made.files, made.bytes)}. README.md explains them.")
 
 
 @app.command()
 def purge(
     name: ProjectOrFolder,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete a project, but not its documents.
@@ -79,19 +78,21 @@ def purge(
     Everything that was made from the documents is deleted. What else on this machine may hold their
     text is listed.
     """
-    from engine.export.purge import extent, found_sources
+    from engine.export.purge import list_cached_sources, measure_purge
     from engine.export.purge import purge as remove
     from engine.project.cached import find_cached_project
     from engine.project.folder import ProjectFolder
 
     project = find_cached_project(name) or ProjectFolder.open(name)
-    others = ", ".join(map(str, found_sources(project)))
-    also = f", and what 'engine find' keeps of {others}" if others else ""
-    size = format_files_and_size(*extent(project))
-    agree(harmless(f"Delete {project.path}{also}: {size}? Your documents stay."), yes, "purge")
+    what = str(project.path)
+    found = ", ".join(map(str, list_cached_sources(project)))
+    if found:
+        what += f", and what 'engine find' keeps of {found}"
+    size = format_files_and_size(*measure_purge(project))
+    require_consent(f"Delete {what}: {size}? Your documents stay.", yes, "purge")
     done = remove(project)
     if as_json:
         print_json(done)
     else:
         for line in done.lines():
-            print(harmless(line))
+            print_text(line)

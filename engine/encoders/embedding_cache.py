@@ -18,7 +18,7 @@ import numpy as np
 from engine.core.errors import CancelledError, EngineError
 from engine.core.platforms.files import delete_tree, release_pages, try_remove_file, try_remove_tree
 from engine.encoders.encoder import Unfinished
-from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
+from engine.encoders.vector_shards import map_vectors, read_shard, write_shard
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, Progress
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 EncodeShards = Callable[[Iterable[Sequence[str]]], Iterator[np.ndarray]]
 _WINDOW_SHARDS = 128
-_BLOCK = 8192
+"""Shards whose texts are sorted by length together."""
+_BLOCK = 8192  # rows that are converted at a time
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _LEFTOVER_SECONDS = 600.0
 """Age at which a file that is being written counts as left by a process that was killed."""
@@ -51,8 +52,8 @@ class VectorCache:
         # Hashes of the latest shards, which are not yet in the sorted table.
         self._fresh: list[np.ndarray] = []
         self._hashes = np.empty(0, dtype="S32")  # sorted
-        self._positions = np.empty(0, dtype=np.int64)
-        self._last = 0
+        self._positions = np.empty(0, dtype=np.int64)  # of each of these hashes
+        self._last_number = 0  # in the names of shards
         self._token = secrets.token_hex(4)
         if not reading:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,16 +70,17 @@ class VectorCache:
                     try_remove_file(leftover)
 
     def _open(self, path: Path) -> None:
-        shard = read_hashes(path)
-        if shard is None or shard[1] != self.dimension:
+        """Add a shard, or remove it if it is damaged or has vectors of another width."""
+        shard = read_shard(path)
+        if shard is None or shard.width != self.dimension:
             if not self.reading:
                 try_remove_file(path)
             self.damaged += 1
             return
-        hashes, _ = shard
-        self._last = max(self._last, int(path.stem.split("-")[1]))
-        self._shards.append(map_vectors(path, len(hashes), self.dimension))
-        self._fresh.append(hashes)
+        number = int(path.stem.split("-")[1])  # of shard-NUMBER-TOKEN
+        self._last_number = max(self._last_number, number)
+        self._shards.append(map_vectors(path, len(shard.hashes), self.dimension))
+        self._fresh.append(shard.hashes)
 
     def __len__(self) -> int:
         return len(self._hashes) + sum(len(part) for part in self._fresh)
@@ -99,10 +101,12 @@ class VectorCache:
     def read(self, positions: np.ndarray) -> np.ndarray:
         """Return the vectors (n, d) float16 at positions returned by `find`."""
         vectors = np.empty((len(positions), self.dimension), dtype=np.float16)
-        starts = np.cumsum([0, *map(len, self._shards)])
+        starts = np.cumsum([0, *map(len, self._shards)])  # position of each shard's first vector
         shard_numbers = np.searchsorted(starts, positions, side="right") - 1
+        # Rows are grouped by shard, so that each shard is read once.
         order = np.argsort(shard_numbers, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(shard_numbers[order])) + 1):
+        group_starts = np.flatnonzero(np.diff(shard_numbers[order])) + 1
+        for rows in np.split(order, group_starts):
             if len(rows):
                 number = shard_numbers[rows[0]]
                 shard = self._shards[number]
@@ -116,14 +120,15 @@ class VectorCache:
 
         Must not be called with `reading`.
         """
-        self._last += 1
+        self._last_number += 1
         # The token keeps two writers from giving two shards the same name.
-        path = self.folder / f"shard-{self._last:06d}-{self._token}.vec"
+        path = self.folder / f"shard-{self._last_number:06d}-{self._token}.vec"
         write_shard(path, hashes, vectors.astype(np.float16))
         self._shards.append(map_vectors(path, *vectors.shape))
         self._fresh.append(hashes)
 
     def _sort(self) -> None:
+        """Take the hashes of fresh shards into the sorted table."""
         if self._fresh:
             by_position = self._hashes[np.argsort(self._positions)]
             hashes = np.concatenate([by_position, *self._fresh])
@@ -156,8 +161,9 @@ class EmbeddingCache:
     def read_width(self, fingerprint: str) -> int:
         """Return the width of an encoder's cached vectors, 0 if there are none."""
         for path in sorted((self.folder / fingerprint).glob("shard-[0-9]*.vec")):
-            if shard := read_hashes(path):
-                return shard[1]
+            shard = read_shard(path)
+            if shard:
+                return shard.width
         return 0
 
     def drop_others(self, keep: Collection[str]) -> int:
@@ -241,18 +247,20 @@ def encode_cached(
     their vectors in order. `order` (n,) lists the rows in the order in which they are wanted.
     """
     keys = hash_keys(hashes)
+    if order is None:
+        order = np.arange(len(keys))
+    encode = encode or encoder.encode_chunks
     vectors_on_disk = cache.open_vectors(encoder.fingerprint, encoder.dimension)
-    _, first = np.unique(keys if order is None else keys[order], return_index=True)
-    distinct = np.sort(first)
-    if order is not None:
-        distinct = order[distinct]
+    # The row of each different text, in the order in which they are wanted.
+    _, first_places = np.unique(keys[order], return_index=True)
+    distinct = order[np.sort(first_places)]
     missing = distinct[vectors_on_disk.find(keys[distinct]) < 0]
     done = len(distinct) - len(missing)
     repeated = len(keys) - len(distinct)
     shards = _cut_into_shards(missing, texts, shard_size)
     encoded = None
 
-    def check() -> None:
+    def raise_if_stopped() -> None:
         if should_stop is not None and should_stop():
             progress_so_far = (
                 f"{done:,} of {len(distinct):,} different texts are embedded and kept."
@@ -260,21 +268,22 @@ def encode_cached(
             raise CancelledError("Stopped.", progress_so_far, "Run again to resume.", command="run")
 
     if encode_shards:
+        # It reads texts ahead of those whose vectors are stored.
         shards, ahead = tee(shards)
         encoded = encode_shards(shard for _, shard in ahead)
     for rows, shard in shards:
-        check()
-        report = _report_within(progress, check, done, len(rows))
+        raise_if_stopped()
         try:
             if encoded:
                 vectors = next(encoded)
             else:
-                vectors = (encode or encoder.encode_chunks)(shard, report)
+                report = _report_within(progress, raise_if_stopped, done, len(rows))
+                vectors = encode(shard, report)
         except EngineError as error:
             cause = error.__cause__
             if isinstance(cause, Unfinished) and cause.fingerprint == encoder.fingerprint:
                 vectors_on_disk.append(keys[rows[: len(cause.vectors)]], cause.vectors)
-                # The caller may number its rows differently.
+                # The caller may number its rows differently, so it does not get the vectors, too.
                 raise error from None
             raise
         vectors_on_disk.append(keys[rows], vectors)
@@ -323,15 +332,17 @@ class CachedEncoder:
 
 
 def _hash_text(text: str) -> str:
+    # Texts of documents may hold lone surrogates.
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _report_within(
-    progress: Progress | None, check: Callable[[], None], before: int, size: int
+    progress: Progress | None, raise_if_stopped: Callable[[], None], before: int, size: int
 ) -> Progress:
     """Return a callback that reports progress within a shard as progress of the whole.
 
-    It also calls `check` after every batch but the last.
+    `before`: the number of texts that were done earlier. `size`: that of the shard. After every
+    batch but the last it also calls `raise_if_stopped`.
     """
 
     def report(done: int) -> None:
@@ -339,7 +350,7 @@ def _report_within(
             progress(before + done)
         # A whole shard is stored before a stop.
         if done < size:
-            check()
+            raise_if_stopped()
 
     return report
 
@@ -368,10 +379,10 @@ def _cut_into_shards(
     window = shard_size
     while start < len(missing):
         rows = missing[start : start + window]
-        start = start + window
+        start += window
         window = min(2 * window, shard_size * _WINDOW_SHARDS)
         window_texts = [texts[row] for row in rows]
-        order = np.argsort([-len(text) for text in window_texts], kind="stable")
+        order = np.argsort([-len(text) for text in window_texts], kind="stable")  # longest first
         for first in range(0, len(rows), shard_size):
             shard = order[first : first + shard_size]
             yield rows[shard], [window_texts[position] for position in shard]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,8 +33,8 @@ class Unfinished(Exception):
         self.fingerprint = fingerprint
 
 
-def unheard(_setting: str, _value: object, _reason: str) -> None:
-    """Ignore an automatic choice (a `Report`)."""
+def ignore_choice(_setting: str, _value: object, _reason: str) -> None:
+    """Do nothing: the `Report` of callers that show no choices."""
 
 
 def report_prompts(prompts: Prompts, report: Report) -> None:
@@ -101,16 +101,6 @@ class EncoderSource(ABC):
     exports: bool = False
 
     @property
-    def reading(self) -> dict[str, Any]:
-        """Fields that a combined source inherits, so that texts and chunks stay the same."""
-        return {
-            "prompts": self.prompts,
-            "max_tokens": self.max_tokens,
-            "server": self.server,
-            "tokenizer_file": self.tokenizer_file,
-        }
-
-    @property
     @abstractmethod
     def fingerprint(self) -> str:
         """Identifier of the encoder without any adapter."""
@@ -130,7 +120,7 @@ class EncoderSource(ABC):
         return None
 
     def moved(self, folder: Path, dtype: str) -> EncoderSource:
-        """Return this source with its `weights` copied to another folder.
+        """Return this source as it is after its `weights` were copied to `folder`.
 
         `dtype` is the precision, for kinds in which it can be chosen.
         """
@@ -142,7 +132,7 @@ class EncoderSource(ABC):
         max_tokens: int,
         adapter: Path | None = None,
         weight: float = 1.0,
-        report: Report = unheard,
+        report: Report = ignore_choice,
     ) -> Encoder:
         """Load the encoder, with an adapter merged in at the interpolation `weight`.
 

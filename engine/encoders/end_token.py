@@ -11,14 +11,12 @@ from typing import Any
 
 from engine.encoders.model_folder import ModelFolder, read_object
 
-_FLAGS = (("add_bos_token", "bos_token"), ("add_eos_token", "eos_token"))
-
 
 def wanted_tokens(model: ModelFolder) -> list[str]:
     """Return which of `bos_token` and `eos_token` tokenizer_config.json wants around every text."""
     path = model.transformer_path / "tokenizer_config.json"
     config = read_object(path) if path.is_file() else {}
-    return [token for flag, token in _FLAGS if config.get(flag) is True]
+    return [token for token in ("bos_token", "eos_token") if config.get(f"add_{token}") is True]
 
 
 def add_missing(tokenizer: Any, model: ModelFolder) -> None:
@@ -29,25 +27,25 @@ def add_missing(tokenizer: Any, model: ModelFolder) -> None:
     wanted = wanted_tokens(model)
     if not wanted:
         return
-    first, last = _find_special_tokens(tokenizer)
+    before, after = _find_special_tokens(tokenizer)
     start = tokenizer.bos_token
     end = tokenizer.eos_token
     is_complete = True
-    if "bos_token" in wanted and start is not None and start not in first:
-        first = [start, *first]
+    if "bos_token" in wanted and start is not None and start not in before:
+        before = [start, *before]
         is_complete = False
-    if "eos_token" in wanted and end is not None and end not in last:
-        last = [*last, end]
+    if "eos_token" in wanted and end is not None and end not in after:
+        after = [*after, end]
         is_complete = False
     if is_complete:
         return
     from tokenizers.processors import TemplateProcessing
 
-    special_tokens = [(token, tokenizer.convert_tokens_to_ids(token)) for token in {*first, *last}]
+    names = {*before, *after}
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single=[*first, "$A", *last],
-        pair=[*first, "$A", *last, *first, "$B", *last],
-        special_tokens=special_tokens,
+        single=[*before, "$A", *after],
+        pair=[*before, "$A", *after, *before, "$B", *after],
+        special_tokens=[(name, tokenizer.convert_tokens_to_ids(name)) for name in names],
     )
 
 
@@ -55,7 +53,7 @@ def _find_special_tokens(tokenizer: Any) -> tuple[list[str], list[str]]:
     """Return the special tokens that the tokenizer puts before and after a text."""
     bare = tokenizer("a", add_special_tokens=False, verbose=False)["input_ids"]
     whole = tokenizer("a", verbose=False)["input_ids"]
-    start = 0
+    start = 0  # of the bare tokens within the whole
     while whole[start : start + len(bare)] != bare:
         start += 1
     to_tokens = tokenizer.convert_ids_to_tokens

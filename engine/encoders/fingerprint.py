@@ -15,6 +15,7 @@ from engine.encoders.model_folder import ModelFolder, read_object
 from engine.encoders.weights_file import tensor_names
 
 ENCODING_VERSION = 1
+"""Raised when the vectors of one and the same model change."""
 ALL_WEIGHTS = "ALL_WEIGHTS"
 """Type, in place of "LORA", of an adapter that holds all weights of a model, trained."""
 
@@ -30,7 +31,8 @@ class Prompts:
 def read_prompts(model: ModelFolder) -> Prompts:
     """Return the prompts set by the user, else those of `config_sentence_transformers.json`.
 
-    Models such as e5-mistral call the prompt of queries `web_search_query`.
+    Models such as e5-mistral call the prompt of queries `web_search_query`. A prompt without a name
+    of that kind is the default prompt, if there is one.
     """
     path = model.path / "config_sentence_transformers.json"
     config: dict[str, Any] = read_object(path) if path.is_file() else {}
@@ -82,6 +84,8 @@ _KNOWN: tuple[tuple[str, Prompts], ...] = (
     ),
 )
 """Prompts from the model cards of models whose folders contain none."""
+# The ends of names such as nomic-embed-text-v1.5.Q4_K_M, .f16, -bf16, -i1-GGUF, -imat-iq3_xs.
+_QUANTISATION = re.compile(r"([-_.]([it]?q\d\w*|b?f\d\d|fp\d\d|mxfp\d\w*|i1|ud|imat|gguf))+$")
 
 
 def missing_prompts(model: ModelFolder) -> Prompts | None:
@@ -97,10 +101,8 @@ def known_prompts(name: str) -> Prompts | None:
 
     A quantisation or tag at the end of the name is ignored.
     """
-    name = name.removesuffix(":latest").replace(":", "-")
-    name = re.sub(
-        r"([-_.]([it]?q\d\w*|b?f\d\d|fp\d\d|mxfp\d\w*|i1|ud|imat|gguf))+$", "", name.lower()
-    )
+    name = name.removesuffix(":latest").replace(":", "-").lower()
+    name = _QUANTISATION.sub("", name)
     for pattern, prompts in _KNOWN:
         if re.search(rf"(^|[-_/]){pattern}$", name):
             return prompts
@@ -108,12 +110,12 @@ def known_prompts(name: str) -> Prompts | None:
 
 
 def named_prompts(query: str | None, document: str | None, *names: str) -> Prompts:
-    """Return the prompts that settings name, with those of the first known model as defaults."""
-    default = Prompts("", "")
-    for prompts in map(known_prompts, names):
-        if prompts is not None:
-            default = prompts
-            break
+    """Return the prompts that settings name; for None, those of the first of `names` that is known.
+
+    Empty if no model of these names is known.
+    """
+    known = filter(None, map(known_prompts, names))
+    default = next(known, Prompts("", ""))
     return Prompts(
         default.query if query is None else query,
         default.document if document is None else document,
@@ -126,9 +128,8 @@ def adapter_digest(folder: Path) -> str:
     Raises ModelError for an invalid adapter folder.
     """
     config = check_adapter(folder)
-    config.pop("base_model_name_or_path", None)
-    parts = [remembered_sha256(folder / "adapter_model.safetensors"), config]
-    return json_sha256(parts)
+    config.pop("base_model_name_or_path", None)  # a folder, which differs between machines
+    return json_sha256([remembered_sha256(folder / "adapter_model.safetensors"), config])
 
 
 def check_adapter(folder: Path) -> dict[str, Any]:
@@ -173,15 +174,18 @@ def encoder_fingerprint(
     adapter.
     """
     prompts = read_prompts(model)
-    merged = adapter is not None and adapter_scale != 0.0
-    parts = {
+    parts: dict[str, object] = {
         "version": ENCODING_VERSION,
         "model": model.fingerprint,
-        "adapter": adapter_digest(adapter) if adapter is not None and merged else None,
-        "scale": float(adapter_scale) if merged else None,
+        "adapter": None,
+        "scale": None,
         "max_tokens": effective_max_tokens(model, max_tokens),
         "prompts": [prompts.query, prompts.document],
     }
-    if tokens := wanted_tokens(model):
+    if adapter is not None and adapter_scale != 0.0:
+        parts["adapter"] = adapter_digest(adapter)
+        parts["scale"] = float(adapter_scale)
+    tokens = wanted_tokens(model)
+    if tokens:
         parts["added tokens"] = tokens
     return json_sha256(parts)

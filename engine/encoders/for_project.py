@@ -39,12 +39,15 @@ QUERIES = "queries"
 """Sub-folder of the cache for vectors of queries."""
 PROBES = "probes.vec"
 """File among a server's vectors that reveals when the server has changed its model."""
-# Each file holds one query, or up to 128 that were encoded together.
 MAX_QUERY_FILES = 1000
+"""Each file holds one query, or up to 128 that were encoded together."""
 
 
 def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
-    """Return the adapter that chunks are encoded with, or None for the base model."""
+    """Return the adapter that chunks are encoded with, or None for the base model.
+
+    `scope`: the adapter scope (queries, both, or both-then-queries).
+    """
     if scope == "queries":
         return None
     return adapter
@@ -73,7 +76,7 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
     ModelError.
     """
     query, document = info.prompts
-    fields = {
+    indexed = {
         "model": info.model,
         "query_prompt": query,
         "document_prompt": document,
@@ -82,9 +85,11 @@ def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
         "endpoint_model": info.endpoint_model,
         "small_model": info.small_model,
     }
-    chosen = settings.encoder.model_copy(update=fields)
+    chosen = settings.encoder.model_copy(update=indexed)
     keyed = info.endpoint == settings.encoder.endpoint
-    return encoder_source(chosen, info.dimension - info.small_dimension, keyed=keyed)
+    # A small model's part of the vectors does not come from the server.
+    server_dimension = info.dimension - info.small_dimension
+    return encoder_source(chosen, server_dimension, keyed=keyed)
 
 
 def check_device(settings: Settings, purpose: Purpose = "encode") -> None:
@@ -132,7 +137,7 @@ def load_encoder(
         width = open_cache(context).read_width(fingerprint)
         source = encoder_source(chosen, width)
     encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
-    # Each interpolation asks the black box for the same vectors.
+    # At every interpolation weight the black box is asked for the same vectors.
     if isinstance(encoder, AugmentedEncoder):
         encoder.black_box = add_cache(context, encoder.black_box)
         return encoder
@@ -178,8 +183,8 @@ def _forget_other_model(context: StageContext) -> None:
         )
 
 
-def _watch_server(project: ProjectFolder, encoder: Encoder) -> Encoder:
-    """Return the encoder after asking its server, if any, to notice a change of its model."""
+def _watch_server(project: ProjectFolder, encoder: Encoder) -> None:
+    """Have an encoder check, if a server makes its vectors, that the server has the same model."""
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
     server = encoder
@@ -189,7 +194,6 @@ def _watch_server(project: ProjectFolder, encoder: Encoder) -> Encoder:
         probes = project.path / "cache" / server.fingerprint / PROBES
         if probes.exists() or is_writable(project.path):
             server.watch(probes)
-    return encoder
 
 
 def add_query_cache(
@@ -203,7 +207,7 @@ def add_query_cache(
     """
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 
-    encoder = _watch_server(project, encoder)
+    _watch_server(project, encoder)
     if not is_writable(project.path / "cache"):
         return encoder
     folder = project.path / "cache" / QUERIES
@@ -217,7 +221,8 @@ def add_cache(snapshot: ProjectSnapshot, encoder: Encoder) -> Encoder:
     """Wrap an encoder so that its vectors of queries and chunks are kept in the project."""
     from engine.encoders.embedding_cache import CachedEncoder
 
-    return CachedEncoder(_watch_server(snapshot.project, encoder), open_cache(snapshot))
+    _watch_server(snapshot.project, encoder)
+    return CachedEncoder(encoder, open_cache(snapshot))
 
 
 def model_fingerprint(snapshot: ProjectSnapshot) -> str:
@@ -246,7 +251,7 @@ def chunk_vectors(
 ) -> NDArray[np.float32]:
     """Return unit vectors (n, d) of the chunks, encoding only what is not cached.
 
-    Resumable and cancellable.
+    Resumable and cancellable. `what`: what the texts are called in the progress.
     """
     hashes = [chunk.content_hash for chunk in chunks]
     rows = chunk_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -50,7 +50,8 @@ class Hardware:
 class Machine:
     """The hardware of this machine.
 
-    `cpu_bf16` is the bfloat16 instruction set of the CPU, `cuda` the name of the GPU.
+    `cores` is the number of threads to use, for `cores_reason`. `cpu_bf16` is the bfloat16
+    instruction set of the CPU, `cuda` the name of the first of `cuda_count` GPUs.
     """
 
     cores: int
@@ -81,13 +82,19 @@ def foresee_device(device: str, dtype: str, purpose: Purpose = "encode") -> str:
 
 
 def _detect_cuda(device: str) -> Machine:
+    """Return what is known of GPUs without using their memory: how many there are.
+
+    bfloat16 is taken for granted.
+    """
     if device == "cpu":
         return Machine(1, "")
     with pause_collection():
         import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    return Machine(1, "", cuda="a CUDA GPU" if count else None, cuda_bf16=True, cuda_count=count)
+    if not count:
+        return Machine(1, "", cuda_bf16=True)
+    return Machine(1, "", cuda="a CUDA GPU", cuda_bf16=True, cuda_count=count)
 
 
 def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardware:
@@ -104,6 +111,7 @@ def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardw
 
 
 def _decide_device(machine: Machine, device: str) -> HardwareChoice:
+    """Choose the device of a setting. Raises UsageError for one that is unknown or not there."""
     cuda = re.fullmatch(r"cuda(?::(\d{1,3}))?", device)
     if device not in ("auto", "cpu") and cuda is None:
         raise UsageError(
@@ -134,6 +142,7 @@ def _decide_device(machine: Machine, device: str) -> HardwareChoice:
 
 
 def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -> HardwareChoice:
+    """Choose the precision on a device. Raises UsageError for one that it lacks."""
     if dtype not in ("auto", *DTYPES):
         raise UsageError(
             f"There is no precision {dtype!r}.",
@@ -171,6 +180,7 @@ def _decide_dtype(machine: Machine, device: str, dtype: str, purpose: Purpose) -
 
 
 def _decide_cpu_dtype(machine: Machine, dtype: str) -> HardwareChoice:
+    """Choose the precision on a CPU: bfloat16 only where it is faster, unless it is set."""
     if dtype == "float16":
         raise UsageError(
             "float16 needs a CUDA GPU.",
@@ -204,6 +214,7 @@ def detect_machine(look_for_cuda: bool = True) -> Machine:
     """Detect the CPU, the limits of this process and, which imports torch, the GPU."""
     cpuinfo = read_or_empty(Path("/proc/cpuinfo"))
     cores, reason = available_cores()
+    # Only Linux has the file.
     bf16 = bf16_flag(cpuinfo) if cpuinfo else _bf16_by_torch(platform.processor())
     if look_for_cuda:
         with pause_collection():
@@ -221,22 +232,25 @@ def bf16_flag(cpuinfo: str) -> str | None:
     for line in cpuinfo.splitlines():
         if line.startswith("flags"):
             flags = set(line.split(":", 1)[-1].split())
-            return _choose_bf16(flags.__contains__, _AMD in cpuinfo)
+            return _choose_bf16(flags, is_amd=_AMD in cpuinfo)
     return None
 
 
-def _choose_bf16(has: Callable[[str], object], amd: bool) -> str | None:
-    if has("amx_bf16"):
+def _choose_bf16(flags: Collection[str], *, is_amd: bool) -> str | None:
+    if "amx_bf16" in flags:
         return AMX
-    if has("avx512_bf16"):
-        return AMD if amd else AVX512
+    if "avx512_bf16" in flags:
+        return AMD if is_amd else AVX512
     return None
 
 
 def _bf16_by_torch(processor: str) -> str | None:
+    """Return the best bfloat16 instruction set that torch finds. `processor`: its vendor's text."""
     import torch
 
-    return _choose_bf16(torch.cpu.get_capabilities().get, _AMD in processor)
+    capabilities = torch.cpu.get_capabilities()
+    flags = [name for name, is_present in capabilities.items() if is_present]
+    return _choose_bf16(flags, is_amd=_AMD in processor)
 
 
 @dataclass(frozen=True, slots=True)

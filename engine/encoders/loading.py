@@ -112,12 +112,12 @@ def _merge_all_weights(loaded: SentenceTransformer, folder: Path, scale: float) 
 
 def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None:
     """Merge LoRA layers as `merge_adapter`, with the whole weights that pre-training changed."""
-    file = folder / "adapter_model.safetensors"
     from peft import PeftModel, get_peft_model_state_dict
     from safetensors.torch import load_file
 
+    file = folder / "adapter_model.safetensors"
     transformer: Any = loaded[0]
-    base = {}
+    base = {}  # the weights before the merge, if they are needed
     if scale != 1.0:
         for name, value in transformer.auto_model.named_parameters():
             base[name] = value.detach().clone()
@@ -137,6 +137,7 @@ def _merge_lora(loaded: SentenceTransformer, folder: Path, scale: float) -> None
     except Exception as error:
         raise _mismatch_error(folder, first_line(error)) from error
     loaded_whole = {WHOLE + name for name in whole.keys() - set(unexpected)}
+    # LoRA layers without a place in the model, or places without layers.
     unmatched = expected ^ (tensor_names(file) - loaded_whole)
     if unmatched:
         count = len(unmatched)
@@ -184,8 +185,10 @@ def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
     stored: set[str] = set()
     for file in model.transformer_path.glob("*.safetensors"):
         for name in tensor_names(file):
+            # A file may hold `bert.encoder.…` or `model.bert.encoder.…` for `encoder.…`.
             parts = name.split(".")
-            stored.update(".".join(parts[cut:]) for cut in range(min(3, len(parts))))
+            for cut in range(min(3, len(parts))):
+                stored.add(".".join(parts[cut:]))
     names = [name for name, _ in transformer.auto_model.named_parameters()]
     present = sum(name in stored for name in names)
     if present * 2 < len(names):
@@ -198,6 +201,7 @@ def _check_weights_fit(loaded: SentenceTransformer, model: ModelFolder) -> None:
 
 
 def _go_offline() -> None:
+    """Forbid the model libraries any connection, and silence their warnings and progress bars."""
     os.environ.update(OFFLINE)
     hub: Any = sys.modules.get("huggingface_hub.constants")
     if hub is not None:

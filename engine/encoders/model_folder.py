@@ -9,7 +9,7 @@ import importlib.util
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from engine.core.disk import expand_home, json_sha256, remembered_sha256
 from engine.core.errors import ModelError, reason_of
@@ -31,6 +31,7 @@ _CONFIG_NAMES = (
     "added_tokens.json",
     "chat_template.jinja",
 )
+# Files that may name Python code of the folder, by `auto_map`.
 _CODE_NAMERS = (
     "config.json",
     "tokenizer_config.json",
@@ -44,8 +45,33 @@ _SAVE_AGAIN = (
     "On a machine that has the model, run SentenceTransformer(name).save(folder) and copy that"
     " folder here."
 )
+# What architectures call the width of their vectors.
 _WIDTH_KEYS = ("hidden_size", "d_model", "dim", "n_embd")
+# Architectures whose first two positions stand for no token of a text.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer")
+_OWN_MODULES = "sentence_transformers."
+DEFAULT_MAX_TOKENS = 512
+"""Length limit of a model whose configuration does not state one."""
+
+
+class Module(NamedTuple):
+    """A module of a model: the path of its class, and its folder."""
+
+    class_path: str
+    folder: Path
+
+    @property
+    def kind(self) -> str:
+        """The name of its class, such as Transformer, Pooling, Dense or Normalize."""
+        return self.class_path.rsplit(".", 1)[-1]
+
+
+class FolderFacts(NamedTuple):
+    """The bytes of a model's weights, its dimension if it is stated, and its length limit."""
+
+    weights_size: int
+    dimension: int | None
+    max_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +108,7 @@ class ModelFolder:
     @property
     def transformer_path(self) -> Path:
         """Folder of the transformer module, which holds its weights and tokenizer."""
-        return module_folders(self.path)[0][1]
+        return read_modules(self.path)[0].folder
 
     @property
     def tokenizer_file(self) -> Path:
@@ -147,8 +173,8 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def module_folders(root: Path) -> list[tuple[str, Path]]:
-    """Return the modules of `modules.json` in order: (class path, folder)."""
+def read_modules(root: Path) -> list[Module]:
+    """Return the modules of `modules.json` in order. Raises ModelError if it is not valid."""
     entries = read_json(root / "modules.json")
     modules = []
     try:
@@ -156,7 +182,7 @@ def module_folders(root: Path) -> list[tuple[str, Path]]:
             path = PurePosixPath(entry["path"])
             if path.is_absolute() or ".." in path.parts:
                 raise ValueError(f"module path {path} leaves the folder")
-            modules.append((str(entry["type"]), root / path))
+            modules.append(Module(str(entry["type"]), root / path))
         if not modules:
             raise ValueError("it names no module")
     except (TypeError, KeyError, ValueError) as error:
@@ -188,7 +214,8 @@ def _missing_folder_error(spec: str, path: Path) -> ModelError:
             "A model is a folder as sentence-transformers saves it.",
             _SAVE_AGAIN,
         )
-    if (entry := find_model(spec)) is not None:
+    entry = find_model(spec)
+    if entry is not None:
         return ModelError(
             f"The model {entry.name} is not on this machine.",
             "It is in the catalogue, and models are fetched only when you ask for it.",
@@ -212,21 +239,21 @@ def _missing_folder_error(spec: str, path: Path) -> ModelError:
     )
 
 
-def folder_facts(path: Path) -> tuple[int, int | None, int]:
-    """Return (bytes of weights, dimension, longest text in tokens), as `resolve_model` would.
+def folder_facts(path: Path) -> FolderFacts:
+    """Return the size, the dimension and the length limit of the model in a folder.
 
     Raises what `resolve_model` raises. Only the headers of the weights are read.
     """
     modules, weights = _check_folder(path)
     size = sum(file.stat().st_size for file in weights)
-    return size, _find_dimension(modules), longest_text(modules[0][1])
+    return FolderFacts(size, _find_dimension(modules), read_max_tokens(modules[0].folder))
 
 
-def _check_folder(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
+def _check_folder(path: Path) -> tuple[list[Module], list[Path]]:
     """Check the folder and return its modules and weights files."""
     modules = _check_modules(path)
     _refuse_custom_code(path, modules)
-    if not (modules[0][1] / "tokenizer.json").is_file():
+    if not (modules[0].folder / "tokenizer.json").is_file():
         raise ModelError(
             f"The model folder {path} has no tokenizer.json.",
             "Only fast tokenizers are used.",
@@ -234,12 +261,13 @@ def _check_folder(path: Path) -> tuple[list[tuple[str, Path]], list[Path]]:
             code="model-incomplete",
         )
     weights: list[Path] = []
-    for _, folder in modules:
-        weights += _find_weights(folder)
+    for module in modules:
+        weights += _find_weights(module.folder)
     return modules, weights
 
 
 def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
+    """Check a folder and fingerprint it; its weights must have the expected digest, if given."""
     modules, weights = _check_folder(path)
     digests = _hash_files(path, weights)
     digest = json_sha256(digests)
@@ -258,16 +286,18 @@ def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> Model
         name,
         json_sha256({"weights": digests, "configs": configs}),
         _find_dimension(modules),
-        longest_text(modules[0][1]),
+        read_max_tokens(modules[0].folder),
         digest,
     )
 
 
 def _hash_files(root: Path, files: list[Path]) -> dict[str, str]:
+    """Return the hex sha256 of each file by its path within `root`."""
     return {file.relative_to(root).as_posix(): remembered_sha256(file) for file in files}
 
 
-def _check_modules(path: Path) -> list[tuple[str, Path]]:
+def _check_modules(path: Path) -> list[Module]:
+    """Return the modules after checking that the first is a whole transformer with weights."""
     if not (path / "modules.json").is_file():
         raise ModelError(
             f"The folder {path} is not a sentence-transformers model.",
@@ -275,12 +305,14 @@ def _check_modules(path: Path) -> list[tuple[str, Path]]:
             _SAVE_AGAIN,
             code="model-unsupported",
         )
-    modules = module_folders(path)
-    kind, transformer = modules[0]
-    if kind.startswith("sentence_transformers.") and kind.rsplit(".", 1)[1] != "Transformer":
+    modules = read_modules(path)
+    first = modules[0]
+    transformer = first.folder
+    # Another library's module is refused for its custom code.
+    if first.class_path.startswith(_OWN_MODULES) and first.kind != "Transformer":
         raise ModelError(
             f"The model in {path} does not start with a text transformer.",
-            f"Its first module is {kind}.",
+            f"Its first module is {first.class_path}.",
             "Use a transformer model saved by sentence-transformers.",
             code="model-unsupported",
         )
@@ -303,12 +335,13 @@ def _check_modules(path: Path) -> list[tuple[str, Path]]:
     return modules
 
 
-def _refuse_custom_code(path: Path, modules: list[tuple[str, Path]]) -> None:
+def _refuse_custom_code(path: Path, modules: list[Module]) -> None:
+    """Raise ModelError for a model with Python code of its own."""
     reasons = []
-    for kind, _ in modules:
-        if not kind.startswith("sentence_transformers."):
-            reasons.append(f"its module {kind} is not part of sentence-transformers")
-    for folder in [path, *(folder for _, folder in modules)]:
+    for module in modules:
+        if not module.class_path.startswith(_OWN_MODULES):
+            reasons.append(f"its module {module.class_path} is not part of sentence-transformers")
+    for folder in [path, *(module.folder for module in modules)]:
         for file in sorted(folder.glob("*.json")):
             if file.name in _CODE_NAMERS and read_object(file).get("auto_map"):
                 reasons.append(f"{file.name} names custom code (auto_map)")
@@ -322,7 +355,10 @@ def _refuse_custom_code(path: Path, modules: list[tuple[str, Path]]) -> None:
 
 
 def _find_weights(folder: Path, needed: bool = False) -> list[Path]:
-    """Return the safetensors files of a module after checking their headers; may be empty."""
+    """Return the safetensors files of a module after checking their headers.
+
+    Raises ModelError for none at all if they are `needed`, and for none but pickle files.
+    """
     if not folder.is_dir():
         return []
     single = folder / "model.safetensors"
@@ -335,7 +371,7 @@ def _find_weights(folder: Path, needed: bool = False) -> list[Path]:
     pickles: list[str] = []
     for pattern in _PICKLES:
         pickles += [file.name for file in folder.glob(pattern)]
-    pickles = sorted(set(pickles) - {"training_args.bin"})
+    pickles = sorted(set(pickles) - {"training_args.bin"})  # which holds no weights
     if not weights and pickles:
         raise ModelError(
             f"The model folder {folder} holds its weights only as {pickles[0]}.",
@@ -362,7 +398,7 @@ def _list_split_weights(folder: Path, index: Path) -> list[Path]:
     weight_map = read_object(index).get("weight_map")
     if not isinstance(weight_map, dict):
         return []
-    names = sorted(set(map(str, weight_map.values())))
+    names = sorted(set(map(str, weight_map.values())))  # the index maps tensors to files
     for name in names:
         is_safe = Path(name).name == name and name.endswith(".safetensors")
         if not is_safe or not (folder / name).is_file():
@@ -375,25 +411,23 @@ def _list_split_weights(folder: Path, index: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def _find_configs(path: Path, modules: list[tuple[str, Path]]) -> list[Path]:
+def _find_configs(path: Path, modules: list[Module]) -> list[Path]:
+    """Return the configuration files that what a model computes may depend on."""
     configs: set[Path] = set()
-    for folder in {path, *(folder for _, folder in modules)}:
+    for folder in {path, *(module.folder for module in modules)}:
         candidates = [folder / name for name in _CONFIG_NAMES]
         configs.update(file for file in candidates if file.is_file())
         configs.update(folder.glob("sentence_*_config.json"))
     return sorted(configs)
 
 
-def _find_dimension(modules: list[tuple[str, Path]]) -> int | None:
-    """Return the width of the last module that has one.
-
-    It is Dense, Pooling (width × number of modes) or the transformer.
-    """
+def _find_dimension(modules: list[Module]) -> int | None:
+    """Return the width of the vectors that the modules make, None if it is not stated."""
     width: int | None = None
-    for kind, folder in modules:
-        file = folder / "config.json"
+    for module in modules:
+        file = module.folder / "config.json"
         config = read_object(file) if file.is_file() else {}
-        match kind.rsplit(".", 1)[-1]:
+        match module.kind:
             case "Transformer":
                 widths = [config[key] for key in _WIDTH_KEYS if key in config]
                 width = widths[0] if widths else None
@@ -405,19 +439,23 @@ def _find_dimension(modules: list[tuple[str, Path]]) -> int | None:
 
 
 def _find_pooled_width(config: dict[str, Any]) -> int | None:
+    """Return the width of a token's vector times the number of pooling modes."""
     width = config.get("embedding_dimension", config.get("word_embedding_dimension"))
     if not isinstance(width, int):
         return None
     mode = config.get("pooling_mode")
     if isinstance(mode, list):
         return width * max(1, len(mode))
-    settings = [value for key, value in config.items() if key.startswith("pooling_mode_")]
-    modes = sum(value is True for value in settings)
-    return width * max(1, modes)
+    # Older folders have a flag for each mode, such as "pooling_mode_mean_tokens": true.
+    flags = [value for key, value in config.items() if key.startswith("pooling_mode_")]
+    return width * max(1, flags.count(True))
 
 
-def longest_text(transformer: Path) -> int:
-    """Return the longest text in tokens that the transformer in a folder takes."""
+def read_max_tokens(transformer: Path) -> int:
+    """Return the length in tokens of the longest text that the transformer in a folder takes.
+
+    It is the smallest limit of its configuration, of its tokenizer's and of sentence-transformers'.
+    """
     config = read_object(transformer / "config.json")
     limits = []
     for file in sorted(transformer.glob("sentence_*_config.json")):
@@ -430,8 +468,9 @@ def longest_text(transformer: Path) -> int:
     if _is_length(positions):
         offset = 2 if config.get("model_type") in _OFFSET_POSITIONS else 0
         lengths.append(positions - offset)
-    return min(lengths, default=512)
+    return min(lengths, default=DEFAULT_MAX_TOKENS)
 
 
 def _is_length(value: object) -> TypeGuard[int]:
+    # A tokenizer without a limit has a model_max_length of 10**30.
     return isinstance(value, int) and 0 < value < 10**9

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.core.errors import ModelError
-from engine.encoders.model_folder import ModelFolder, module_folders, read_object
+from engine.encoders.model_folder import ModelFolder, read_modules, read_object
 from engine.encoders.weights_file import tensor_shapes
 
+# The name of a matrix of a block, such as encoder.layer.5.attention.self.query.weight.
 _IN_BLOCK = re.compile(r"\.\d+\..*\.weight$")
 
 
@@ -58,12 +59,12 @@ def model_size(model: ModelFolder) -> ModelSize:
     Raises ModelError if its config.json lacks a size.
     """
     shapes: list[tuple[str, tuple[int, ...]]] = []
-    for _, folder in module_folders(model.path):
-        for file in sorted(folder.glob("*.safetensors")):
+    for module in read_modules(model.path):
+        for file in sorted(module.folder.glob("*.safetensors")):
             shapes += tensor_shapes(file).items()
     matrices = [shape for name, shape in shapes if len(shape) == 2 and _IN_BLOCK.search(name)]
     config: dict[str, Any] = read_object(model.transformer_path / "config.json")
-    config = config.get("text_config") or config
+    config = config.get("text_config") or config  # of a model that also reads pictures
     try:
         blocks = int(config["num_hidden_layers"])
         width = int(config["hidden_size"])
@@ -75,6 +76,7 @@ def model_size(model: ModelFolder) -> ModelSize:
             "",
             code="model-incomplete",
         ) from error
+    # Position ids are numbers from 0 on, which old files hold as well.
     counted = [shape for name, shape in shapes if not name.endswith("position_ids")]
     inner = config.get("intermediate_size")
     return ModelSize(

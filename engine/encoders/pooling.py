@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from engine.core.errors import ModelError
-from engine.encoders.model_folder import ModelFolder, module_folders, read_object
+from engine.encoders.model_folder import ModelFolder, read_modules, read_object
 from engine.settings.section import FROM_MODEL
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _MODES = {"mean": "mean", "cls": "cls", "last": "lasttoken", "lasttoken": "lasttoken"}
 """Values of `encoder.pooling` → names in sentence-transformers and in `ModelFolder.pooling`."""
+# Keys of older folders, such as pooling_mode_cls_token, without their beginning → modes.
 _FORMER_KEYS = {
     "cls_token": "cls",
     "max_tokens": "max",
@@ -34,12 +35,12 @@ def with_pooling(model: ModelFolder, setting: str) -> ModelFolder:
     mode = _MODES.get(setting)
     if mode is None:
         return model
-    modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
-    kinds = [kind for kind, _ in modules]
+    modules = read_modules(model.path)
+    kinds = [module.kind for module in modules]
     if kinds.count("Pooling") != 1:
         raise _unsupported_error(model, setting, f"Its modules are {', '.join(kinds)}.")
     position = kinds.index("Pooling")
-    modes = read_modes(read_object(modules[position][1] / "config.json"))
+    modes = read_modes(read_object(modules[position].folder / "config.json"))
     if modes == (mode,):
         return model
     later = [kind for kind in kinds[position + 1 :] if kind != "Normalize"]

@@ -15,7 +15,7 @@ from engine.encoders.model_folder import ModelFolder
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_PATHS = ("_name_or_path", "base_model_name_or_path")
+_PATH_KEYS = ("_name_or_path", "base_model_name_or_path")
 
 
 def save_encoder(
@@ -75,9 +75,9 @@ def _remove_paths(file: Path) -> None:
         config: Any = json.loads(file.read_text(encoding="utf-8"))
     except ValueError:
         return
-    if not isinstance(config, dict) or config.keys().isdisjoint(_PATHS):
+    if not isinstance(config, dict) or config.keys().isdisjoint(_PATH_KEYS):
         return
-    for name in _PATHS:
+    for name in _PATH_KEYS:
         config.pop(name, None)
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     file.write_text(text, encoding="utf-8", newline="\n")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Row = Sequence[int] | np.ndarray
+"""The token ids of a text."""
 
 
 class TextModel:
@@ -46,7 +47,7 @@ class TextModel:
         return COSINE
 
     def tokenise(self, texts: Sequence[str]) -> Any:
-        """Tokenise texts without padding."""
+        """Return what the tokenizer gives for texts, without padding, such as `input_ids`."""
         return self.tokenizer(
             list(map(encodable, texts)),
             truncation=True,
@@ -76,7 +77,9 @@ class TextModel:
         if not prompt:
             return 0
         (row,) = self.token_rows([prompt])
-        return len(row) - (row[-1] in self.tokenizer.all_special_ids)
+        if row[-1] in self.tokenizer.all_special_ids:  # the end token, which follows the text
+            return len(row) - 1
+        return len(row)
 
     def pad(self, rows: Sequence[Row], longest: int = 0) -> dict[str, Tensor]:
         """Pad token rows to (b, `longest`) tensors with their mask, or wider if a row is longer.
@@ -107,14 +110,14 @@ class TextModel:
         state: dict[str, Any] = {**features, "modality": "text"}
         if prompt_length:
             state["prompt_length"] = prompt_length
-        transformer, *modules = self.modules
+        transformer, *later_modules = self.modules
         state = transformer(state)
         for name in ("token_embeddings", "sentence_embedding"):
             if name in state:
                 state[name] = state[name].float()
         if type(self.modules[-1]).__name__ == "Normalize":
-            modules = modules[:-1]
-        for module in modules:
+            later_modules.pop()
+        for module in later_modules:
             state = module(state)
         vectors: Tensor = state["sentence_embedding"].float()[:, : self._truncate_dim]
         return vectors

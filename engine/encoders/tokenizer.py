@@ -37,8 +37,9 @@ def chunk_tokenizer(settings: Settings) -> Path:
         if encoder_file:
             return encoder_file
         name = DEFAULT_MODEL
-    path = bundled_folder() if name in BUNDLED_NAMES else expand_home(name)
-    file = path / "tokenizer.json" if path.is_dir() else path
+    file = bundled_folder() if name in BUNDLED_NAMES else expand_home(name)
+    if file.is_dir():
+        file /= "tokenizer.json"
     if not file.is_file():
         raise ModelError(
             f"There is no tokenizer {name}.",
@@ -51,5 +52,6 @@ def chunk_tokenizer(settings: Settings) -> Path:
 
 @lru_cache(maxsize=8)
 def _fingerprint(path: Path, _sha256: str) -> str:
+    """Return the fingerprint of a file, computed again when its digest has changed."""
     rules = {name: value for name, value in read_object(path).items() if name not in _LENGTHS}
     return json_sha256(rules)[:16]

@@ -23,10 +23,11 @@ from engine.encoders.text_model import Row, TextModel
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_TOKENISE_BLOCK = 1024
+_TOKENISE_BLOCK = 1024  # texts
 CPU_BUDGET = (2048, 64)  # Tokens and texts of a batch, at most.
 CUDA_BUDGET = (65536, 1024)
-# A text shorter than this share of a batch's longest begins a new batch, if this share is full.
+# A text shorter than the first share of a batch's longest begins a new batch, if the second share
+# of the batch is full.
 _SIMILAR = 0.75
 _FULL_ENOUGH = 0.25
 _log = logging.getLogger(__name__)
@@ -52,7 +53,8 @@ class TransformerEncoder:
     ) -> None:
         self.text_model = TextModel(loaded, hardware.device, max_tokens, geometry)
         self._prompts = read_prompts(model)
-        self._budget, self._max_sequences = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
+        budget = CPU_BUDGET if hardware.device == "cpu" else CUDA_BUDGET
+        self._max_batch_tokens, self._max_batch_texts = budget
         self.hardware = hardware
         self.max_tokens = max_tokens
         self.fingerprint = fingerprint
@@ -112,10 +114,13 @@ class TransformerEncoder:
         return self._encode(texts, self._prompts.query, progress)
 
     def _encode(self, texts: Sequence[str], prompt: str, progress: Progress | None) -> np.ndarray:
+        """Return the vectors (n, d) of texts; a batch too large for the memory is halved."""
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)  # (n, d)
         ids = self._token_ids(texts, prompt)
         prompt_length = self.text_model.prompt_length(prompt)
-        pending = length_batches([len(row) for row in ids], self._budget, self._max_sequences)[::-1]
+        lengths = [len(row) for row in ids]
+        pending = length_batches(lengths, self._max_batch_tokens, self._max_batch_texts)
+        pending.reverse()  # so that the longest is taken first
         done = 0
         while pending:
             batch = pending.pop()
@@ -133,6 +138,10 @@ class TransformerEncoder:
         return vectors
 
     def _halve(self, batch: np.ndarray, error: BaseException) -> list[np.ndarray]:
+        """Return the halves of a batch that was too large, and make later batches smaller.
+
+        Raises ResourceError if the batch is a single text.
+        """
         import torch
 
         if len(batch) == 1:
@@ -143,16 +152,16 @@ class TransformerEncoder:
                 " encoder.device to cpu.",
                 code="memory-full",
             ) from error
-        self._max_sequences = min(self._max_sequences, max(1, len(batch) // 2))
+        middle = len(batch) // 2
+        self._max_batch_texts = min(self._max_batch_texts, middle)
         notice = (
             f"Memory ran out with {len(batch)} texts at once; continuing with at most"
-            f" {self._max_sequences}."
+            f" {self._max_batch_texts}."
         )
         self.notices.append(notice)
         _log.warning(notice)
         if self.hardware.device != "cpu":
             torch.cuda.empty_cache()
-        middle = len(batch) // 2
         return [batch[middle:], batch[:middle]]
 
     def forward(self, rows: Sequence[Row], prompt_length: int) -> np.ndarray:
@@ -187,18 +196,19 @@ def length_batches(
     if the next text is shorter than three quarters of its longest, because padding costs more than
     a smaller batch.
     """
-    order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
-    ordered = np.asarray(lengths, dtype=np.int64)[order]
+    negated = -np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(negated, kind="stable")
+    negated = negated[order]  # ascending, as searchsorted wants it
     batches = []
     start = 0
     while start < len(order):
-        longest = max(1, int(ordered[start]))
+        longest = max(1, -int(negated[start]))
         max_size = max(1, min(max_sequences, token_budget // longest))
-        min_size = max(1, int(max_size * _FULL_ENOUGH))
-        similar = int(np.searchsorted(-ordered[start:], -_SIMILAR * longest, side="right"))
-        end = min(start + max_size, len(order), start + max(similar, min_size))
-        batches.append(order[start:end])
-        start = end
+        full_enough = max(1, int(max_size * _FULL_ENOUGH))
+        similar = int(np.searchsorted(negated[start:], -_SIMILAR * longest, side="right"))
+        size = min(max_size, max(similar, full_enough))
+        batches.append(order[start : start + size])
+        start += size
     return batches
 
 
@@ -211,6 +221,7 @@ def _is_out_of_memory(error: BaseException) -> bool:
 
 
 def _check_vectors(vectors: np.ndarray, *, unit: bool) -> None:
+    """Raise EngineError for vectors (n, d) that are not finite, zero, or not of `unit` length."""
     norms = np.linalg.norm(vectors, axis=1)
     if unit:
         sound = np.abs(norms - 1.0) < 1e-3

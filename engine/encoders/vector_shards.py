@@ -10,6 +10,7 @@ import hashlib
 import os
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,13 @@ from engine.core.disk import disk_errors, replace_file
 _MAGIC = b"BMVEC\x00\x01\n"
 _HEAD = struct.Struct("<8sII")
 HASH_BYTES = 32
+
+
+class Shard(NamedTuple):
+    """What is read of a shard when it is opened: its hashes (n,) S32, and its vectors' width d."""
+
+    hashes: np.ndarray
+    width: int
 
 
 def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
@@ -39,13 +47,14 @@ def write_shard(path: Path, hashes: np.ndarray, vectors: np.ndarray) -> None:
             file.write(digest.digest())
 
 
-def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
-    """Return the hashes (n,) S32 and the width d of a shard, or None if it is torn or corrupt."""
+def read_shard(path: Path) -> Shard | None:
+    """Return the hashes and the width of a shard, or None if it is torn or corrupt."""
     try:
         content = path.read_bytes()
         magic, rows, width = _HEAD.unpack_from(content)
     except (OSError, struct.error):
         return None
+    # A number of a vector has 2 bytes. The digest at the end is as long as a hash.
     size = _HEAD.size + rows * (HASH_BYTES + 2 * width) + HASH_BYTES
     if magic != _MAGIC or len(content) != size:
         return None
@@ -53,7 +62,7 @@ def read_hashes(path: Path) -> tuple[np.ndarray, int] | None:
     if digest != content[-HASH_BYTES:]:
         return None
     hashes = np.frombuffer(content, dtype="S32", count=rows, offset=_HEAD.size).copy()
-    return hashes, width
+    return Shard(hashes, width)
 
 
 def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:

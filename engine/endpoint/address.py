@@ -38,7 +38,8 @@ KEY_HINT = (
 class Address:
     """The parts of a server's address; `path` is that of the API, such as /v1.
 
-    `socket_path`: the path of a unix socket through which a server on this machine is reached.
+    `setting`: where the address stands, for errors. `socket_path`: the path of a unix socket
+    through which a server on this machine is reached.
     """
 
     scheme: str
@@ -62,19 +63,21 @@ class Address:
             parts = urlsplit(url)
             port = parts.port or (443 if parts.scheme == "https" else 80)
         except ValueError:
-            raise _no_address(setting, url, "Its host or port cannot be read.") from None
+            raise _invalid_error(setting, url, "Its host or port cannot be read.") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise _no_address(
+            raise _invalid_error(
                 setting, url, "It does not begin with http:// or https:// and a host."
             )
         if parts.username or parts.password or parts.query or parts.fragment:
-            raise _no_address(setting, url, "It holds a user, a password, a query or a fragment.")
+            why = "It holds a user, a password, a query or a fragment."
+            raise _invalid_error(setting, url, why)
         path = parts.path.rstrip("/")
+        # Documentation of servers names these, but the address is that above them.
         for method in ("/chat/completions", "/embeddings", "/rerank"):
             path = path.removesuffix(method)
         text = parts.hostname + path
         if not text.isascii() or any(char <= " " for char in text):
-            raise _no_address(setting, url, "It holds characters that an address cannot have.")
+            raise _invalid_error(setting, url, "It holds characters that an address cannot have.")
         address = cls(parts.scheme, parts.hostname, port, path, allow_public, setting)
         # A host name is no IP address (ValueError): it is checked once it is resolved.
         with suppress(ValueError):
@@ -84,7 +87,9 @@ class Address:
     @property
     def url(self) -> str:
         """The address of the API."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        host = self.host
+        if ":" in host:  # an IPv6 address
+            host = f"[{host}]"
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
     def check_ip_address(self, ip: str) -> str:
@@ -94,7 +99,9 @@ class Address:
         """
         if self.allow_public or is_private(ip):
             return ip
-        where = ip if ip == self.host else f"{self.host} ({ip})"
+        where = self.host
+        if ip != self.host:
+            where += f" ({ip})"
         raise SettingsError(
             f"The endpoint {where} is outside this machine and private networks.",
             "The documents' text would be sent there.",
@@ -107,7 +114,7 @@ class Address:
         """Return whether nobody on the way to a resolved address can read what is sent."""
         if self.scheme == "https" or self.socket_path:
             return True
-        return ipaddress.ip_address(ip.partition("%")[0]).is_loopback
+        return _parse_ip_address(ip).is_loopback
 
     @property
     def root(self) -> str:
@@ -139,9 +146,14 @@ def is_server(named: str) -> bool:
     return named.startswith(("http://", "https://"))
 
 
+def _parse_ip_address(ip: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an IP address without its zone, as in fe80::1%eth0. Raises ValueError for a name."""
+    return ipaddress.ip_address(ip.partition("%")[0])
+
+
 def is_private(ip: str) -> bool:
     """Return whether an IP address belongs to this machine or a private network."""
-    address = ipaddress.ip_address(ip.partition("%")[0])
+    address = _parse_ip_address(ip)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return any(address in network for network in _PRIVATE)
@@ -149,12 +161,14 @@ def is_private(ip: str) -> bool:
 
 def _remove_user(url: str) -> str:
     """Return a URL without what may be a password: errors are shown and logged."""
-    before, at, rest = url.rpartition("@")
-    scheme, colon, _ = before.partition("://")
-    return f"{scheme}{colon}{rest}" if at and colon else rest
+    user_part, _, rest = url.rpartition("@")
+    scheme, colon, _ = user_part.partition("://")
+    if not colon:
+        return rest
+    return f"{scheme}{colon}{rest}"
 
 
-def _no_address(setting: str, url: str, why: str) -> SettingsError:
+def _invalid_error(setting: str, url: str, why: str) -> SettingsError:
     return SettingsError(
         f"{setting} = '{_remove_user(url)}' is not a usable address.",
         why,

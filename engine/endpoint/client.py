@@ -20,8 +20,8 @@ import httpx
 from engine.core.platforms.sockets import describe_socket_error
 from engine.endpoint.address import Address
 
-CONNECT_SECONDS = 10.0
-POLL_SECONDS = 0.05
+CONNECT_SECONDS = 10.0  # Limit of a connection.
+POLL_SECONDS = 0.05  # Between two calls of the callbacks of a request.
 MAX_ANSWER_SIZE = 4_000_000  # Bytes.
 HEADERS = {
     "Accept": "application/json, text/event-stream",
@@ -93,7 +93,7 @@ class Client:
             limit: the setting of `seconds`, for the error.
             check: called many times a second. It may raise to give the request up at once, or
                 block while a run is paused, which does not count.
-            hear: called with the part of the answer that has arrived, many times a second.
+            hear: called with what has arrived of the answer so far, many times a second.
             max_size: largest answer in bytes.
 
         Raises:
@@ -169,11 +169,9 @@ class _CheckedTransport(httpx.AsyncHTTPTransport):
     def __init__(self, client: Client) -> None:
         self._client = client
         self._address = client.address
-        super().__init__(
-            verify=_tls_context() if self._address.scheme == "https" else False,
-            trust_env=False,
-            uds=self._address.socket_path or None,
-        )
+        # Certificates take a while to load.
+        verify = _tls_context() if self._address.scheme == "https" else False
+        super().__init__(verify=verify, trust_env=False, uds=self._address.socket_path or None)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request to the first IP address of the host that accepts a connection.
@@ -183,16 +181,17 @@ class _CheckedTransport(httpx.AsyncHTTPTransport):
         """
         request.extensions["sni_hostname"] = self._address.host
         failure: Exception = OSError("the name has no address")
-        for number in await _resolve(self._address):
+        for ip in await _resolve(self._address):
             try:
-                return await self._send_to(number, request)
+                return await self._send_to(ip, request)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failure = error
         raise failure
 
-    async def _send_to(self, number: str, request: httpx.Request) -> httpx.Response:
-        request.url = request.url.copy_with(host=number)
-        if self._client.key and self._address.keeps_secret(number):
+    async def _send_to(self, ip: str, request: httpx.Request) -> httpx.Response:
+        """Send a request to an IP address, with the key if nobody on the way can read it."""
+        request.url = request.url.copy_with(host=ip)
+        if self._client.key and self._address.keeps_secret(ip):
             request.headers["Authorization"] = f"Bearer {self._client.key}"
         return await super().handle_async_request(request)
 
@@ -217,18 +216,24 @@ def _tls_context() -> ssl.SSLContext:
 async def _watch(
     exchange: Coroutine[Any, Any, Response], seconds: float, limit: str, look: Callable[[], None]
 ) -> Response:
-    """Return the result of an exchange, and end it if `look` raises or its time is over."""
+    """Return the result of an exchange, and end it if `look` raises or its time is over.
+
+    `limit`: the setting of `seconds`. Time that passes in `look` does not count: a run may be
+    paused.
+    """
     task = asyncio.ensure_future(exchange)
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     try:
         while not task.done():
             await asyncio.wait([task], timeout=POLL_SECONDS)
             before = time.monotonic()
             look()
-            until += time.monotonic() - before
-            if not task.done() and before > until:
-                setting = f" ({limit})" if limit else ""
-                raise NoAnswerError(f"no answer within {seconds:.3g} s{setting}")
+            deadline += time.monotonic() - before
+            if not task.done() and before > deadline:
+                reason = f"no answer within {seconds:.3g} s"
+                if limit:
+                    reason += f" ({limit})"
+                raise NoAnswerError(reason)
         return task.result()
     finally:
         task.cancel()
@@ -241,7 +246,8 @@ def _parse_retry_after(retry_after: str) -> float:
         return float(retry_after)
     # A date without a time zone is a TypeError.
     with suppress(ValueError, TypeError):
-        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
+        left = parsedate_to_datetime(retry_after) - datetime.now(UTC)
+        return max(0.0, left.total_seconds())
     return 0.0
 
 

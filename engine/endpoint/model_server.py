@@ -9,6 +9,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from engine.core.errors import ModelError, StageError
+from engine.core.text import format_count
 from engine.endpoint.address import KEY_HINT
 from engine.endpoint.client import POLL_SECONDS, Client, NoAnswerError, Response, do_nothing
 
@@ -16,6 +17,7 @@ TRIES = 5
 PAUSE_SECONDS = 0.5  # Before the second try; it doubles before each further one.
 MAX_ANSWER_SIZE = 100_000_000  # Bytes.
 _REFUSED = frozenset({400, 401, 403, 404, 405, 413, 422})
+"""HTTP statuses with which another try would fail, too."""
 Answer = TypeVar("Answer")
 
 
@@ -51,12 +53,12 @@ class ModelServer:
         """
         address = self.client.address
         reason = ""
-        pause = 0.0
-        until = time.monotonic() + within
+        wanted_pause = 0.0  # by the server
+        deadline = time.monotonic() + within
         for attempt in range(TRIES):
             if attempt:
-                pause = max(pause, PAUSE_SECONDS * 2 ** (attempt - 1))
-                if time.monotonic() + pause >= until:
+                pause = max(wanted_pause, PAUSE_SECONDS * 2 ** (attempt - 1))
+                if time.monotonic() + pause >= deadline:
                     break
                 _wait(pause, waiting)
             tried = attempt + 1
@@ -64,7 +66,7 @@ class ModelServer:
                 response = self.client.send(
                     f"{address.path}/{self.path}",
                     request,
-                    seconds=min(self.seconds, until - time.monotonic()),
+                    seconds=min(self.seconds, deadline - time.monotonic()),
                     limit=self.limit,
                     check=waiting,
                     max_size=MAX_ANSWER_SIZE,
@@ -72,13 +74,12 @@ class ModelServer:
                 return read(self._read_body(response))
             except NoAnswerError as error:
                 reason = f"{error}"
-                pause = min(error.pause, self.seconds)
+                wanted_pause = min(error.pause, self.seconds)
                 if error.lasting:
                     break
-        times = "times" if tried > 1 else "time"
         raise StageError(
             f"The {self.kind} {address.url} gave no answer.",
-            f"It was tried {tried} {times}. Last reason: {reason}.",
+            f"It was tried {format_count(tried, 'time')}. Last reason: {reason}.",
             f"Check that it runs and that {address.setting} names it{self.advice}.",
             code="endpoint-no-answer",
             command="run",
@@ -104,7 +105,8 @@ class ModelServer:
 
 
 def _wait(seconds: float, waiting: Callable[[], object]) -> None:
-    until = time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
+    """Sleep, and call `waiting` many times a second."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
         time.sleep(min(POLL_SECONDS, left))
         waiting()

@@ -17,7 +17,7 @@ from engine.evaluation.query_sets import (
     rung_of_query,
 )
 from engine.project.stage import ProjectSnapshot
-from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
+from engine.queries.choosing import IMPORTED, MODELS, backend_of, backend_of_queries
 from engine.queries.from_documents import find_untrained, written_within
 from engine.queries.heldout import group_keys, related_in, split_documents, unrelated_documents
 from engine.queries.rules.tokens import question_key
@@ -39,7 +39,7 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
     written = document_queries(store)
     if made:
         untrained = find_untrained(snapshot, chunks, written)
-        backend = made_by(snapshot)
+        backend = backend_of_queries(snapshot)
         heldout = heldout_queries(snapshot, chunks)
         counts = Counter(rung_of_query(query, backend) for query in heldout)
     else:

@@ -11,7 +11,7 @@ from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.metrics.differences import MIN_QUERIES
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.queries.choosing import is_extractive, made_by
+from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.heldout import cap_queries, related_in
 from engine.queries.rules.tokens import question_key
 
@@ -106,7 +106,7 @@ def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[Que
     heldout = heldout_queries(context, chunks)
     if heldout:
         # All are of one kind, as `heldout_queries` leaves extractive ones out beside others.
-        made = rung_of_query(heldout[0], made_by(context))
+        made = rung_of_query(heldout[0], backend_of_queries(context))
         name = "held-out queries"
         if made == "imported":
             name = "held-out imported queries"
@@ -263,7 +263,7 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
     Extractive queries are only returned if there are no others.
     """
     present = {chunk.id for chunk in chunks}
-    backend = made_by(snapshot)
+    backend = backend_of_queries(snapshot)
     extractive = []
     others = []
     for query in snapshot.store.queries():

@@ -36,7 +36,7 @@ from engine.project.store.artifact_info import (
     EvaluationInfo,
     FusionInfo,
 )
-from engine.queries.choosing import EXTRACTIVE, made_by
+from engine.queries.choosing import EXTRACTIVE, backend_of_queries
 from engine.settings.schema import Settings
 
 Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
@@ -93,7 +93,7 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     if settings.encoder.small_model:
         return None
     queries: QueryOrigin = "model-written"
-    if made_by(snapshot) in EXTRACTIVE:
+    if backend_of_queries(snapshot) in EXTRACTIVE:
         queries = "extractive"
     try:
         experience = load_experience()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+# Types of the fields that are no strings, apart from headings, a list of strings.
 _TYPES = {
     "start": "int64",
     "end": "int64",
@@ -36,15 +37,15 @@ def write_parquet(source: Source, folder: Path) -> None:
     from pyarrow import parquet
 
     place = create_target_folder(search_facts(source), folder, "parquet")
-    tables = (add_terms(block) for block in read_blocks(source))
-    first = next(tables)
+    tables = (build_table_with_terms(block) for block in read_blocks(source))
+    first = next(tables)  # the file needs its schema
     with parquet.ParquetWriter(str(place / "chunks.parquet"), first.schema) as file:
         file.write_table(first)
         for table in tables:
             file.write_table(table)
 
 
-def chunk_table(block: Block) -> Any:
+def build_table(block: Block) -> Any:
     """Return a pyarrow.Table of the chunks' visible fields, `codes` and vectors."""
     import pyarrow
 
@@ -61,13 +62,14 @@ def chunk_table(block: Block) -> Any:
 
 
 def _convert_vectors(vectors: NDArray[np.float32]) -> Any:
+    """Return vectors (n, d) as an array of lists of d numbers."""
     import pyarrow
 
     return pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
 
 
-def add_terms(block: Block) -> Any:
-    """Return `chunk_table` with the terms of each chunk and what each adds to its BM25 score."""
+def build_table_with_terms(block: Block) -> Any:
+    """Return `build_table` with the terms of each chunk and what each adds to its BM25 score."""
     import pyarrow
 
     impacts = [terms.impacts for *_, terms in block.chunks]
@@ -75,7 +77,7 @@ def add_terms(block: Block) -> Any:
     values = pyarrow.array(
         [[*terms.values()] for terms in impacts], pyarrow.list_(pyarrow.float32())
     )
-    return chunk_table(block).append_column("terms", names).append_column("impacts", values)
+    return build_table(block).append_column("terms", names).append_column("impacts", values)
 
 
 def write_lance(source: Source, folder: Path) -> None:
@@ -99,9 +101,10 @@ def write_lance(source: Source, folder: Path) -> None:
     postings = database.create_table("postings", schema=schema)
 
     def write_postings() -> Iterator[Any]:
+        """Add the postings of each block, and yield its table of chunks."""
         for block in read_blocks(source):
             postings.add(pyarrow.table(_build_postings(block), schema=schema))
-            yield from chunk_table(block).to_batches()
+            yield from build_table(block).to_batches()
 
     try:
         batches = write_postings()

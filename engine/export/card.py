@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 from engine.core.figures import FigureTable
 from engine.core.messages.report import IMPORTED_SET, QUERY_SETS, SearchMode
@@ -28,6 +27,7 @@ from engine.export.models import (
     OF_SEMANTIC_SEARCH,
     QUERY_FOLDER,
 )
+from engine.export.serving import load_template
 from engine.export.source import Source
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo
 from engine.version import __version__
@@ -42,7 +42,9 @@ _OF_ONE_ENCODER = (
     *(f"{name}-gguf" for name in _ENCODERS),
 )
 PARTS = (*_OF_ONE_ENCODER, *(OF_SEMANTIC_SEARCH + name for name in _OF_ONE_ENCODER))
+"""Folders of an export that may be used alone."""
 _TEMPLATE = "export/card.md.j2"
+# Settings that say where documents lie, or who gets them.
 _PRIVATE = {
     ("corpus", "paths"),
     ("corpus", "include"),
@@ -53,7 +55,7 @@ _PRIVATE = {
 }
 
 
-def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
+def collect_facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
     """Return what the card and the manifest say.
 
     It has JSON types only, and no text of a document or a query.
@@ -87,12 +89,10 @@ def facts(source: Source, kinds: Sequence[str]) -> dict[str, Any]:
 
 
 def write_cards(known: Mapping[str, Any], folder: Path) -> None:
-    """Write README.md of the export, and of every folder in it that may be used alone."""
-    from jinja2 import Environment, StrictUndefined
+    """Write README.md of the export, and of every folder in it that may be used alone.
 
-    environment = Environment(
-        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    `known`: from `collect_facts`.
+    """
     own_systems = known["own_systems"]
     hidden = find_twins(own_systems)
 
@@ -101,8 +101,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
             return f"{label_of(name)} (in use)"
         return label_of(name)
 
-    environment.filters["label"] = label_system
-    template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
+    template = load_template(_TEMPLATE, label=label_system)
     for part in ("", *PARTS):
         if (folder / part).is_dir():
             text = template.render(
@@ -129,13 +128,14 @@ def _describe_encoders(source: Source) -> dict[str, Any]:
 
 
 def _describe_encoder(source: Source, mode: SearchMode) -> dict[str, Any]:
+    """Return what the card says of a mode's encoder. Raises EngineError if it has none."""
     encoder = source.encoders[mode]
     index = source.index
     if mode == "semantic" and source.semantic_index is not None:
         index = source.semantic_index
     folder = encoder.source.folder
     return {
-        "base_model": _plain(encoder.source.name),
+        "base_model": _strip_markdown(encoder.source.name),
         "base_weights_sha256": folder.weights_sha256 if folder else "",
         "base_fingerprint": encoder.source.fingerprint,
         "interpolation_weight": encoder.weight,
@@ -156,17 +156,18 @@ def _describe_adapter(source: Source) -> dict[str, Any] | None:
         return None
     info = trained.info
     folder, weights = source.adapter_weights()
+    _, weight = source.adapter()
     small = source.settings.encoder.small_model
     geometry = read_geometry(folder)
     return {
-        "small_model": _plain(Path(small).name),
+        "small_model": _strip_markdown(Path(small).name),
         "length_scale": geometry.small_scale if isinstance(geometry, OwnLengths) else None,
         "digest": info.digest,
         "base_fingerprint": info.model,
         "adapter_scope": info.adapter_scope,
         "steps": info.steps,
         "best_step": info.best_step,
-        "weight_in_use": source.adapter()[1],
+        "weight_in_use": weight,
         "weights_in_use": dict(weights),
     }
 
@@ -178,6 +179,7 @@ def _list_stale_stages(source: Source) -> list[str]:
 
 
 def _count_sizes(source: Source) -> dict[str, int]:
+    """Count documents, chunks, queries of each split and judged questions."""
     counts = source.store.counts()
     _, splits = source.store.query_counts()
     return {
@@ -215,7 +217,7 @@ def _show_setting(value: Any) -> Any:
     """Return a value as the card shows it: paths reduced to their last part, no Markdown."""
     if isinstance(value, str):
         # A Windows path accepts both kinds of separators.
-        return _plain(PureWindowsPath(value).name)
+        return _strip_markdown(PureWindowsPath(value).name)
     if isinstance(value, (list, tuple)):
         return [_show_setting(item) for item in value]
     return value
@@ -243,6 +245,6 @@ def _select_figures(table: FigureTable) -> dict[str, Any]:
     }
 
 
-def _plain(name: str) -> str:
+def _strip_markdown(name: str) -> str:
     """Return a file's name without characters that Markdown would interpret."""
     return "".join(char for char in name if char.isprintable() and char not in "`|<>[]*")

@@ -22,7 +22,7 @@ from engine.project.folder import ProjectFolder
 
 RECORD = "exports.json"
 LOCK = "work.lock"
-LETTERS_OF_NAME = 80  # Letters of the target's name in the name of its workplace.
+MAX_NAME = 80  # Letters of the target's name in the name of its workplace.
 
 
 def check_target(project: ProjectFolder, target: Path, *, file: bool = False) -> Path:
@@ -72,6 +72,7 @@ def check_target(project: ProjectFolder, target: Path, *, file: bool = False) ->
 
 
 def _is_taken(path: Path, file: bool) -> bool:
+    """Return whether there is anything but an empty folder; for a `file` that counts as well."""
     if path.is_symlink():
         return True
     return path.exists() and (file or not path.is_dir() or any(path.iterdir()))
@@ -91,7 +92,7 @@ def complete_or_absent(
     with (
         disk_errors(f"The export to {target} could not be written."),
         workplace(target) as work,
-        remembered(project, target, kinds),
+        remembering(project, target, kinds),
         complete_folder(work / "export", target) as folder,
     ):
         yield folder
@@ -110,7 +111,7 @@ def workplace(target: Path) -> Iterator[Path]:
 
     for leftover in _find_leftovers(target):
         try_remove_tree(leftover)
-    folder = target.with_name(f".{target.name[:LETTERS_OF_NAME]}.{secrets.token_hex(4)}.part")
+    folder = target.with_name(f".{target.name[:MAX_NAME]}.{secrets.token_hex(4)}.part")
     folder.mkdir(mode=0o700)
     try:
         with FileLock(folder / LOCK, mode=0o600):
@@ -121,7 +122,7 @@ def workplace(target: Path) -> Iterator[Path]:
 
 def _find_leftovers(target: Path) -> Iterator[Path]:
     """Yield the workplaces next to `target` whose processes were killed: ours, with free locks."""
-    name = glob.escape(target.name[:LETTERS_OF_NAME])
+    name = glob.escape(target.name[:MAX_NAME])
     for folder in target.parent.glob(f".{name}.????????.part"):
         with suppress(OSError, NotImplementedError):
             status = folder.lstat()
@@ -132,7 +133,7 @@ def _find_leftovers(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def remembered(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> Iterator[None]:
+def remembering(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> Iterator[None]:
     """Record an export in the project, for a purge to name, unless the block raises.
 
     It is recorded before the block, as the export may be killed.
@@ -140,11 +141,12 @@ def remembered(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> It
     former = known_exports(project)
     others = [entry for entry in former if entry["folder"] != str(target)]
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    _write(project, [*others, {"folder": str(target), "kinds": [*kinds], "created": now}])
+    export = {"folder": str(target), "kinds": list(kinds), "created": now}
+    _write_record(project, [*others, export])
     try:
         yield
     except BaseException:
-        _write(project, former)
+        _write_record(project, former)
         raise
 
 
@@ -168,11 +170,12 @@ def unfinished_exports(project: ProjectFolder) -> list[Path]:
     return folders
 
 
-def _write(project: ProjectFolder, entries: Sequence[dict[str, Any]]) -> None:
+def _write_record(project: ProjectFolder, entries: Sequence[dict[str, Any]]) -> None:
     write_text(project.path / RECORD, json.dumps([*entries], ensure_ascii=False, indent=1) + "\n")
 
 
 def _make_private(folder: Path) -> None:
+    """Close a folder and everything in it to other users."""
     for parent, _, names in os.walk(folder):
         Path(parent).chmod(0o700)
         for name in names:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from engine.core.disk import disk_errors
 from engine.core.errors import UsageError
 from engine.encoders.fingerprint import read_prompts
-from engine.encoders.model_folder import ModelFolder, module_folders, read_object
+from engine.encoders.model_folder import ModelFolder, read_modules, read_object
 from engine.encoders.pooling import read_modes
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}  # Numbers of llama.cpp.
-_UNUSED = ("pooler.", "embeddings.position_ids")
+_UNUSED = ("pooler.", "embeddings.position_ids")  # Weights that encoding does not need.
 _ALWAYS_FLOAT32 = ("position_embd.weight", "token_types.weight")
+# Types of tokens in llama.cpp.
 _NORMAL = 1
 _UNKNOWN = 2
 _CONTROL = 3
@@ -31,6 +32,8 @@ _SPACE = "▁"
 
 
 class _Bert(NamedTuple):
+    """The configuration of a BERT, its tokenizer.json, and llama.cpp's number of its pooling."""
+
     config: dict[str, Any]
     tokenizer: dict[str, Any]
     pooling: int
@@ -41,28 +44,26 @@ def check_bert(model: ModelFolder) -> _Bert:
 
     Raises UsageError for any other architecture, tokenizer or pooling.
     """
-    modules = [(kind.rsplit(".", 1)[-1], folder) for kind, folder in module_folders(model.path)]
+    modules = read_modules(model.path)
     config = read_object(model.transformer_path / "config.json")
     tokenizer = read_object(model.tokenizer_file)
     pooler: dict[str, Any] = {}
-    for kind, folder in modules:
-        if kind == "Pooling":
-            pooler = read_object(folder / "config.json")
+    for module in modules:
+        if module.kind == "Pooling":
+            pooler = read_object(module.folder / "config.json")
             break
     modes = (model.pooling,) if model.pooling else read_modes(pooler)
     prompts = read_prompts(model)
-    parts = {
-        name: (tokenizer.get(name) or {}).get("type")
-        for name in ("model", "normalizer", "pre_tokenizer")
-    }
+    tokenizer_types = [
+        (tokenizer.get(part) or {}).get("type") for part in ("model", "normalizer", "pre_tokenizer")
+    ]
+    module_kinds = [module.kind for module in modules if module.kind != "Normalize"]
     wrong = {
         "architecture": config.get("model_type") != "bert",
         "position embeddings": config.get("position_embedding_type", "absolute") != "absolute",
         "activation": config.get("hidden_act") != "gelu",
-        "tokenizer": [*parts.values()] != ["WordPiece", "BertNormalizer", "BertPreTokenizer"],
-        "modules": (
-            [kind for kind, _ in modules if kind != "Normalize"] != ["Transformer", "Pooling"]
-        ),
+        "tokenizer": tokenizer_types != ["WordPiece", "BertNormalizer", "BertPreTokenizer"],
+        "modules": module_kinds != ["Transformer", "Pooling"],
         "pooling": len(modes) != 1 or modes[0] not in _POOLING,
         "prompts": (
             pooler.get("include_prompt") is False and bool(prompts.query or prompts.document)
@@ -122,6 +123,7 @@ def _write(
     *,
     half: bool,
 ) -> None:
+    """Write a file; `half`: matrices in float16."""
     import numpy as np
     from gguf import GGUFWriter, LlamaFileType, PoolingType
 
@@ -138,8 +140,8 @@ def _write(
     writer.add_pooling_type(PoolingType(bert.pooling))
     _add_tokenizer(writer, bert, len(weights["token_embd.weight"]))
     for name, values in weights.items():
-        small = half and values.ndim == 2 and name not in _ALWAYS_FLOAT32
-        writer.add_tensor(name, values.astype(np.float16 if small else np.float32))
+        is_half = half and values.ndim == 2 and name not in _ALWAYS_FLOAT32
+        writer.add_tensor(name, values.astype(np.float16 if is_half else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -147,6 +149,10 @@ def _write(
 
 
 def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
+    """Write the vocabulary and what else llama.cpp knows of a tokenizer.
+
+    `size`: the number of rows of the token embeddings, some of which may stand for no token.
+    """
     rules = bert.tokenizer["model"]
     normalizer = bert.tokenizer["normalizer"]
     added = bert.tokenizer["added_tokens"]
@@ -156,14 +162,17 @@ def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
     tokens = [f"[PAD{row}]" for row in range(size)]
     kinds = [_NO_TOKEN] * size
     for token, row in ids.items():
-        if token.startswith("##"):
-            tokens[row] = token.removeprefix("##")
-        else:
-            tokens[row] = token if row in control else f"{_SPACE}{token}"
+        kinds[row] = _NORMAL
+        if row in control:
+            kinds[row] = _CONTROL
         if token == rules["unk_token"]:
             kinds[row] = _UNKNOWN
+        if token.startswith("##"):
+            tokens[row] = token.removeprefix("##")
+        elif row in control:
+            tokens[row] = token
         else:
-            kinds[row] = _CONTROL if row in control else _NORMAL
+            tokens[row] = f"{_SPACE}{token}"
     writer.add_tokenizer_model("bert")
     writer.add_tokenizer_pre("default")
     writer.add_token_list(tokens)

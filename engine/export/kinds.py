@@ -39,6 +39,7 @@ class Kind:
 
 
 def _check_adapter(source: Source) -> None:
+    """Raise EngineError if there is no adapter, or peft could not load it."""
     folder, _ = source.adapter()
     if any(name.startswith(WHOLE) for name in tensor_names(folder / "adapter_model.safetensors")):
         to_do = "Export the model (--only model)."
@@ -51,6 +52,9 @@ def _check_adapter(source: Source) -> None:
             code="adapter-of-all-weights",
             command="export",
         )
+
+
+# The checks below read properties that raise the errors.
 
 
 def _check_model(source: Source) -> None:
@@ -78,6 +82,7 @@ def _check_gguf(source: Source) -> None:
 
 
 def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
+    """Raise UsageError for an encoder that is hyperbolic. `form`: what it would be written as."""
     adapters = [encoder.adapter for encoder in source.encoders.values() if encoder.adapter]
     if any(isinstance(read_geometry(adapter), Hyperbolic) for adapter in adapters):
         raise UsageError(
@@ -169,7 +174,7 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in KINDS if name in wanted)
 
 
-def available(
+def find_available(
     source: Source, kinds: Iterable[str], *, insist: bool
 ) -> tuple[list[Kind], dict[str, str]]:
     """Return the kinds that the project has, and why it lacks the others.
@@ -190,5 +195,5 @@ def available(
         raise next(iter(errors.values()))
     reasons = {}
     for name, lack in errors.items():
-        reasons[name] = f"{lack.what} {lack.why}" if lack.why else lack.what
+        reasons[name] = f"{lack.what} {lack.why}".rstrip()
     return present, reasons

@@ -40,13 +40,16 @@ def write_adapter(source: Source, folder: Path) -> None:
     different weights, `semantic-adapter/` is that of semantic search.
     """
     adapter, weight = source.adapter()
-    _copy_adapter(adapter, folder / ADAPTER_FOLDER, weight or 1.0)
-    semantic = source.adapter_weights()[1]["semantic"]
-    if semantic not in (0.0, weight):
-        _copy_adapter(adapter, folder / (OF_SEMANTIC_SEARCH + ADAPTER_FOLDER), semantic)
+    _copy_adapter(adapter, folder / ADAPTER_FOLDER, weight or 1.0)  # whole, if it is not in use
+    _, weights = source.adapter_weights()
+    semantic_weight = weights["semantic"]
+    if semantic_weight not in (0.0, weight):
+        target = folder / (OF_SEMANTIC_SEARCH + ADAPTER_FOLDER)
+        _copy_adapter(adapter, target, semantic_weight)
 
 
 def _copy_adapter(adapter: Path, target: Path, weight: float) -> None:
+    """Copy an adapter with the interpolation weight in its `lora_alpha`, which scales ΔW."""
     target.mkdir()
     shutil.copyfile(adapter / "adapter_model.safetensors", target / "adapter_model.safetensors")
     config = json.loads((adapter / "adapter_config.json").read_text(encoding="utf-8"))
@@ -61,7 +64,7 @@ def write_models(source: Source, folder: Path) -> None:
 
     Folders that only semantic search uses have the prefix `semantic-`.
     """
-    for part in model_parts(source):
+    for part in list_model_parts(source):
         _save(source, part, folder / part.folder)
 
 
@@ -88,7 +91,7 @@ def _convert(
     """
     from engine.encoders.model_folder import resolve_model
 
-    for part in model_parts(source):
+    for part in list_model_parts(source):
         target = folder / f"{part.folder}-{form}"
         exported = folder / part.folder
         if exported.is_dir():
@@ -101,6 +104,7 @@ def _convert(
 
 
 def _save(source: Source, part: ModelPart, folder: Path) -> None:
+    """Write an encoder as a sentence-transformers folder."""
     from engine.encoders.saving import save_encoder
 
     in_use = source.encoders[part.mode]
@@ -110,7 +114,7 @@ def _save(source: Source, part: ModelPart, folder: Path) -> None:
     )
 
 
-def model_parts(source: Source) -> tuple[ModelPart, ...]:
+def list_model_parts(source: Source) -> tuple[ModelPart, ...]:
     """Return the encoders that search uses.
 
     If semantic search has its own encoder for queries only, its chunks are those of hybrid search.

@@ -19,6 +19,7 @@ from engine.lexical.codes import is_whole
 
 BULK_BYTES = 50_000_000
 """Largest size of a file: a request may have 100 MB."""
+# Fields of a chunk → their types in the index.
 _KINDS = {
     "chunk_id": "long",
     "start": "long",
@@ -45,9 +46,9 @@ def write_opensearch(source: Source, folder: Path) -> None:
     widths = {"vector": source.index.width}
     if source.semantic_index is not None:
         widths["semantic_vector"] = source.semantic_index.width
-    _write(place / "index.json", index_body(widths))
+    _write_json(place / "index.json", build_index(widths))
     if facts["mode"] == "hybrid":
-        _write(place / "pipeline.json", pipeline_body(facts))
+        _write_json(place / "pipeline.json", build_pipeline(facts))
     number = 0
     file = None
     for block in read_blocks(source):
@@ -59,14 +60,16 @@ def write_opensearch(source: Source, folder: Path) -> None:
             if block.semantic_vectors is not None:
                 row["semantic_vector"] = block.semantic_vectors[position].tolist()
             if file is None or file.tell() > BULK_BYTES:
+                if file:
+                    file.close()
                 number += 1
-                file = _open_next(file, place / f"bulk-{number:04}.ndjson")
+                file = (place / f"bulk-{number:04}.ndjson").open("wb")
             file.write(f'{{"index": {{"_id": "{chunk.id}"}}}}\n{json.dumps(row)}\n'.encode())
     if file:
         file.close()
 
 
-def index_body(widths: Mapping[str, int]) -> dict[str, Any]:
+def build_index(widths: Mapping[str, int]) -> dict[str, Any]:
     """Return settings and mappings of the index, with vector fields of these `widths`.
 
     It has one shard, since each shard counts words for BM25 on its own.
@@ -104,7 +107,7 @@ def index_body(widths: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def pipeline_body(facts: dict[str, Any]) -> dict[str, Any]:
+def build_pipeline(facts: dict[str, Any]) -> dict[str, Any]:
     """Return the fusion in use, of the semantic scores and those of BM25, in this order."""
     if facts["fusion"] == "rrf":
         combination = {"technique": "rrf", "rank_constant": facts["rrf_k"]}
@@ -119,11 +122,5 @@ def pipeline_body(facts: dict[str, Any]) -> dict[str, Any]:
     return {"phase_results_processors": [{"normalization-processor": processor}]}
 
 
-def _open_next(former: Any, path: Path) -> Any:
-    if former:
-        former.close()
-    return path.open("wb")
-
-
-def _write(path: Path, body: dict[str, Any]) -> None:
+def _write_json(path: Path, body: dict[str, Any]) -> None:
     path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8", newline="\n")

@@ -32,6 +32,7 @@ SETTINGS = "project.toml"
 UNFINISHED = "an unfinished export"
 FOUND = "index of 'engine find'"
 GRAPH = "query encoder that no other project uses"
+# What the engine makes in a project's folder, in words.
 _MADE = {
     "lexical": "keyword index",
     "vectors": "vector index",
@@ -55,20 +56,20 @@ LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")
 LOCK_SECONDS = 2.0  # A stage whose run was killed ends within moments.
 
 
-def extent(project: ProjectFolder) -> tuple[int, int]:
+def measure_purge(project: ProjectFolder) -> tuple[int, int]:
     """Return the number of files and bytes that a purge would remove."""
     cached = _find_cached(project)
     graphs = unused_graphs(without=[project.path, *cached])
-    file_count = 0
-    size = 0
+    total_files = 0
+    total_size = 0
     for path in (*_list_made(project.path), *unfinished_exports(project), *cached, *graphs):
-        path_files, path_size = _measure(path)
-        file_count += path_files
-        size += path_size
-    return file_count, size
+        files, size = _measure(path)
+        total_files += files
+        total_size += size
+    return total_files, total_size
 
 
-def found_sources(project: ProjectFolder) -> list[Path]:
+def list_cached_sources(project: ProjectFolder) -> list[Path]:
     """Return the folders whose index of 'engine find' a purge would remove.
 
     They may be documents of other projects too.
@@ -184,7 +185,7 @@ def _measure(path: Path) -> tuple[int, int]:
 
 
 def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
-    """Yield places that exist for certain, then those that only the user can know."""
+    """Yield where else the project's text may be: first the places that are known for certain."""
     # Invalid settings name no documents.
     with suppress(EngineError):
         for source in project.sources(project.settings()):

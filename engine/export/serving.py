@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +20,7 @@ from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
     import numpy as np
+    from jinja2 import Template
     from numpy.typing import NDArray
 
     from engine.lexical.impacts import ChunkTerms
@@ -71,12 +72,12 @@ def fields_of(chunk: Chunk, document: Document) -> dict[str, Any]:
 
 def check_complete(source: Source) -> None:
     """Raise NotBuiltError unless every index holds exactly the chunks of the database."""
-    known = source.need(LexicalInfo).info
-    counts = {source.index.count, known.chunks, source.store.count("chunks")}
+    lexical = source.need(LexicalInfo).info
+    counts = {source.index.count, lexical.chunks, source.store.count("chunks")}
     if source.semantic_index is not None:
         counts.add(source.semantic_index.count)
-    if len(counts) > 1 or known.chunks_fingerprint != source.store.corpus_fingerprint():
-        raise _explain_outdated(source)
+    if len(counts) > 1 or lexical.chunks_fingerprint != source.store.corpus_fingerprint():
+        raise _outdated_error(source)
 
 
 def check_searchable(source: Source) -> None:
@@ -110,25 +111,25 @@ def read_blocks(source: Source) -> Iterator[Block]:
     keys = np.sort(source.index.keys())
     semantic = source.semantic_index
     if semantic is not None and not np.array_equal(keys, np.sort(semantic.keys())):
-        raise _explain_outdated(source)
+        raise _outdated_error(source)
     terms = chunk_terms(LexicalIndex.open(source.project.folder_of(source.need(LexicalInfo))))
     for first in range(0, len(keys), BLOCK):
-        wanted = keys[first : first + BLOCK]
-        ids = wanted.tolist()
+        block_keys = keys[first : first + BLOCK]
+        ids = block_keys.tolist()
         chunks = source.store.chunks_by_id(ids)
         document_ids = {chunk.document_id for chunk in chunks.values()}
         documents = {key: source.store.document_card(key) for key in document_ids}
         block_terms = list(islice(terms, len(ids)))
         if [entry.id for entry in block_terms] != ids or len(chunks) < len(ids):
-            raise _explain_outdated(source)
+            raise _outdated_error(source)
         rows = []
         for entry in block_terms:
             chunk = chunks[entry.id]
             rows.append((chunk, documents[chunk.document_id], entry))
-        vectors = source.index.form.vectors(source.index.rows(wanted))
+        vectors = source.index.form.vectors(source.index.rows(block_keys))
         semantic_vectors = None
         if semantic is not None:
-            semantic_vectors = semantic.form.vectors(semantic.rows(wanted))
+            semantic_vectors = semantic.form.vectors(semantic.rows(block_keys))
         yield Block(rows, vectors, semantic_vectors)
 
 
@@ -170,21 +171,27 @@ def search_facts(source: Source) -> dict[str, Any]:
     }
 
 
+def load_template(name: str, **filters: Callable[[str], str]) -> Template:
+    """Load a template of the assets; an undefined name in it is an error."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(filters)
+    return environment.from_string(asset_path(name).read_text(encoding="utf-8"))
+
+
 def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Path:
     """Create `folder/target` with a README that shows a query there, and a manifest of the facts.
 
     `facts`: from `search_facts`. Returns the folder.
     """
-    from jinja2 import Environment, StrictUndefined
-
     vectors = facts["fingerprints"]
     has_two_indexes = vectors.get("semantic", vectors)["chunk_encoder"] != vectors["chunk_encoder"]
     place = folder / target
     place.mkdir()
-    environment = Environment(
-        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(asset_path(_TEMPLATE).read_text(encoding="utf-8"))
+    template = load_template(_TEMPLATE)
     text = template.render(target=target, has_two_indexes=has_two_indexes, **facts)
     (place / "README.md").write_text(text, encoding="utf-8", newline="\n")
     manifest = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
@@ -192,7 +199,7 @@ def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Pa
     return place
 
 
-def _explain_outdated(source: Source) -> NotBuiltError:
+def _outdated_error(source: Source) -> NotBuiltError:
     return NotBuiltError(
         "The indexes do not hold the documents as they are now.",
         "Search elsewhere would find other chunks than here.",

@@ -132,12 +132,17 @@ class Source(ProjectSnapshot):
         return {mode: self._find_encoder(mode) for mode in self.modes}
 
     def _find_encoder(self, mode: SearchMode) -> EncoderInUse:
+        """Return the encoder of a mode. Raises NotBuiltError if it is not the embedded one."""
         from engine.encoders.for_project import source_of
 
         info = self.vectors(mode).info
         self._check_evaluated(mode)
         encoder = source_of(info, self.settings)
-        adapter = self.project.path / info.adapter if info.adapter else None
+        adapter = None
+        weight = 0.0
+        if info.adapter:
+            adapter = self.project.path / info.adapter
+            weight = info.interpolation_weight
         chunk_adapter = self.project.path / info.chunk_adapter if info.chunk_adapter else None
         current = encoder.vectors_fingerprint(info.max_tokens, adapter, info.interpolation_weight)
         if current != info.encoder:
@@ -151,7 +156,7 @@ class Source(ProjectSnapshot):
         return EncoderInUse(
             encoder,
             adapter,
-            info.interpolation_weight if adapter else 0.0,
+            weight,
             info.max_tokens,
             chunk_adapter,
             info.encoder,
@@ -165,14 +170,16 @@ class Source(ProjectSnapshot):
         """
         if self.evaluation is None:
             return
-        checked: tuple[SearchMode, ...] = (mode,) if len(self.modes) > 1 else ("hybrid", "semantic")
+        checked: tuple[SearchMode, ...] = ("hybrid", "semantic")
+        if len(self.modes) > 1:  # otherwise they share an encoder
+            checked = (mode,)
         for checked_mode in checked:
             info = self.vectors(checked_mode).info
             chosen = self.evaluation.info.in_use[checked_mode]
-            has_weight = (
-                not info.adapter or chosen.interpolation_weight == info.interpolation_weight
-            )
-            if chosen.adapter == info.adapter and has_weight:
+            is_chosen = chosen.adapter == info.adapter
+            if info.adapter and chosen.interpolation_weight != info.interpolation_weight:
+                is_chosen = False
+            if is_chosen:
                 continue
             raise NotBuiltError(
                 "The documents are not yet embedded with the encoder that the last evaluation"
@@ -211,7 +218,8 @@ class Source(ProjectSnapshot):
                 code="adapter-not-trained",
                 stage="train",
             )
-        in_use = (self.evaluation.info if self.evaluation else EvaluationInfo()).in_use
+        info = self.evaluation.info if self.evaluation else EvaluationInfo()
+        in_use = info.in_use
         weights: dict[SearchMode, float] = dict.fromkeys(in_use, 0.0)
         for mode, chosen in in_use.items():
             if chosen.adapter == trained.adapter:
@@ -223,9 +231,11 @@ class Source(ProjectSnapshot):
         return (*self._note_geometry(kinds), *self._note_use(kinds))
 
     def _find_hyperbolic(self, kinds: Collection[str]) -> Hyperbolic | None:
+        """Return the geometry of an export with a hyperbolic encoder; None for any other."""
         adapters: list[Path | None] = []
         if "adapter" in kinds:
-            adapters = [self.adapter()[0]]
+            folder, _ = self.adapter()
+            adapters = [folder]
         elif {"model", "vectors", "parquet"} & {*kinds}:
             adapters = [encoder.adapter for encoder in self.encoders.values()]
         for adapter in adapters:
@@ -235,6 +245,7 @@ class Source(ProjectSnapshot):
         return None
 
     def _note_geometry(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
+        """Return a note on how to rank by a hyperbolic encoder's vectors; none for others."""
         geometry = self._find_hyperbolic(kinds)
         if geometry is None:
             return ()
@@ -254,7 +265,10 @@ class Source(ProjectSnapshot):
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import verdict_of
 
-        is_unused = "adapter" in kinds and not self.adapter()[1]
+        is_unused = False
+        if "adapter" in kinds:
+            _, weight = self.adapter()
+            is_unused = weight == 0
         if not is_unused and "model" not in kinds:
             return ()
         code = "model-base"
@@ -263,13 +277,16 @@ class Source(ProjectSnapshot):
             what = self._describe_models()
             if any(encoder.weight for encoder in self.encoders.values()):
                 code = "model-adapted"
+        if is_unused:
+            code = "adapter-unused"
         result = "Nothing was measured yet."
         if self.evaluation is not None:
             verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
             result = " ".join(mode.sentence for mode in verdict.modes)
-        return (ExportNote(code="adapter-unused" if is_unused else code, what=what, to_do=result),)
+        return (ExportNote(code=code, what=what, to_do=result),)
 
     def _describe_models(self) -> str:
+        """Say of which search modes the exported encoders are, and whether they are adapted."""
         names = {}
         for mode, encoder in self.encoders.items():
             names[mode] = "adapted" if encoder.weight else "base"

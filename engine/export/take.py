@@ -10,9 +10,9 @@ from typing import Any
 
 from engine.core.disk import file_sha256
 from engine.core.messages.project import Exported
-from engine.export.card import facts, write_cards
+from engine.export.card import collect_facts, write_cards
 from engine.export.folder import check_target, complete_or_absent
-from engine.export.kinds import ALL, DEFAULT, Kind, available, parse_kinds
+from engine.export.kinds import ALL, DEFAULT, Kind, find_available, parse_kinds
 from engine.export.source import Source
 from engine.project.folder import ProjectFolder
 
@@ -33,13 +33,16 @@ def export_project(
     every kind begun. Raises UsageError for a target that exists or a kind that is unknown,
     NotBuiltError for what no run has made, ProjectBusyError, ResourceError if the disk is full.
     """
-    wanted = list(DEFAULT if kinds is None else kinds)
-    insist = kinds is not None and wanted != ["all"]
-    names = ALL if wanted == ["all"] else parse_kinds(wanted)
+    insist = False
+    names: tuple[str, ...] = DEFAULT
+    if kinds is not None:
+        wanted = list(kinds)
+        insist = wanted != ["all"]
+        names = parse_kinds(wanted) if insist else ALL
     final = check_target(project, target)
     with project.locked(), closing(project.store()) as store:
         source = Source(project, project.settings(), store)
-        present, left_out = available(source, names, insist=insist)
+        present, left_out = find_available(source, names, insist=insist)
         kind_names = tuple(kind.name for kind in present)
         with complete_or_absent(project, final, kind_names) as folder:
             written, size = _write_kinds(source, present, folder, report)
@@ -51,10 +54,11 @@ def export_project(
 def _write_kinds(
     source: Source, kinds: list[Kind], folder: Path, report: Callable[[str], None]
 ) -> tuple[int, int]:
+    """Write exports, cards and manifest; return the number of files and their bytes."""
     for kind in kinds:
         report(f"{kind.name}: {kind.what}")
         kind.write(source, folder)
-    known = facts(source, [kind.name for kind in kinds])
+    known = collect_facts(source, [kind.name for kind in kinds])
     write_cards(known, folder)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     listed = {path.relative_to(folder).as_posix(): _describe_file(path) for path in files}

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from engine.vectors.index import VectorIndex
 
 Rows = Iterable[Mapping[str, Any]]
-_BLOCK = 8192
-_LABEL = ("chunk_id", "path", "start", "end", "content_hash")
+_BLOCK = 8192  # Vectors in memory at once.
+_LABEL_FIELDS = ("chunk_id", "path", "start", "end", "content_hash")
 
 
 def write_chunks(source: Source, folder: Path) -> None:
@@ -44,6 +44,7 @@ def write_vectors(source: Source, folder: Path) -> None:
 
 
 def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
+    """Write the vectors of one index, and what each row is."""
     import numpy as np
 
     target.mkdir()
@@ -51,6 +52,7 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
     keys = all_keys.tolist()
     owners = source.store.owners_of(keys)
     documents = {document.id: document for document in source.store.documents()}
+    # The rows of chunks whose documents are not deleted.
     places = [row for row, key in enumerate(keys) if owners.get(key) in documents]
     with (
         (target / "vectors.npy").open("wb") as rows,
@@ -67,7 +69,7 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
             chunks = source.store.chunks_by_id(block_keys)
             for key in block_keys:
                 fields = fields_of(chunks[key], documents[owners[key]])
-                label = {name: fields[name] for name in _LABEL}
+                label = {name: fields[name] for name in _LABEL_FIELDS}
                 lines.write(json.dumps(label, ensure_ascii=False) + "\n")
 
 
@@ -112,6 +114,10 @@ def _is_usable(judgment: Judgment, level: str) -> bool:
 def _write_set(
     folder: Path, corpus: Rows, judged: list[tuple[str, Judgment]], names: Mapping[int, str]
 ) -> None:
+    """Write a data set in BEIR's layout.
+
+    `judged`: split and judgment of each query. `names`: of the corpus, by id in judgments.
+    """
     (folder / "qrels").mkdir(parents=True)
     keys = _make_unique({number: judgment.key for number, (_, judgment) in enumerate(judged)})
     _write_lines(folder / "corpus.jsonl", corpus)

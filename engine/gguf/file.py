@@ -11,9 +11,10 @@ from pathlib import Path
 from engine.core.errors import ModelError, SettingsError
 from engine.models.installed import find_installed_folder, models_folder, read_installed
 
+# The end of a part's name, such as -00001-of-00003.gguf.
 PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _LFS = b"version https://git-lfs"
-# Bytes that identify a file: its head, and blocks spread over the rest.
+# What identifies a file: the bytes of its head, and of blocks spread over the rest.
 HEAD = 1 << 20
 BLOCK = 1 << 16
 BLOCKS = 32
@@ -44,16 +45,19 @@ def find_gguf_file(folder: Path, model: str) -> Path:
 
 
 def _find_added(named: str) -> Path | None:
-    """The file of a model in the folder of models, by its own name or that of the catalogue."""
+    """Return the file of a model in the folder of models, by its name there or in the catalogue.
+
+    None if there is no such model.
+    """
     installed = find_installed_folder(named)
     if installed:
         model = read_installed(installed.name)
-    else:
-        model = None
-    if model and model.kind == "language model":
-        return model.path
+        if model and model.kind == "language model":
+            return model.path
     added = models_folder() / named
-    return added if added.is_file() else None
+    if added.is_file():
+        return added
+    return None
 
 
 def check_gguf(path: Path) -> None:
@@ -79,8 +83,8 @@ def check_gguf(path: Path) -> None:
         )
     if len(head) < 8:
         raise unusable(path, "The file ends within its first bytes.")
-    version = struct.unpack("<I", head[4:8])[0]
-    if version & 0xFFFF == 0:
+    (version,) = struct.unpack("<I", head[4:8])
+    if version & 0xFFFF == 0:  # a small number, of which the other two bytes come first
         raise unusable(path, "It was made for processors of another byte order.")
 
 
@@ -118,11 +122,13 @@ def content_identity(path: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _hash_samples(path: Path, size: int, _modified: int) -> str:
+    """Return 16 hex digits that identify a file, computed again when it has changed."""
     digest = hashlib.sha256(f"{size}\0".encode())
+    last_block = max(0, size - HEAD - BLOCK)  # where it begins, from the end of the head
     with path.open("rb") as file:
         digest.update(file.read(HEAD))
-        for number in range(BLOCKS):
-            file.seek(HEAD + max(0, size - HEAD - BLOCK) * (number + 1) // BLOCKS)
+        for number in range(1, BLOCKS + 1):
+            file.seek(HEAD + last_block * number // BLOCKS)
             digest.update(file.read(BLOCK))
     return digest.hexdigest()[:16]
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.core.errors import ModelError
 from engine.core.processors import available_cores
@@ -15,57 +15,64 @@ from engine.gguf.file import parts_of
 from engine.gguf.header import Header, read_header
 
 ALL_LAYERS = -1
-LOOK_SECONDS = 0.3
+LOOK_SECONDS = 0.3  # for which the load of the processor is measured
 GPU_WORKSPACE = 600_000_000  # Bytes of a GPU that computing takes besides weights and cache.
 # Values of enum ggml_backend_dev_type.
 _GPU = 1
 _INTEGRATED = 2
 
 
+class Device(NamedTuple):
+    """A device of llama.cpp; `kind` is a value of ggml_backend_dev_type, `free` in bytes."""
+
+    kind: int
+    name: str
+    free: int
+
+
 @dataclass(frozen=True, slots=True)
-class Weight:
+class ModelMemory:
     """What a model takes in memory.
 
-    `size`: bytes of its weights. `token`: bytes of a token of context; 0 if unknown. `context`: the
-    tokens of context wanted.
+    `size`: bytes of its weights. `cache_bytes`: those of a token of context; 0 if unknown.
+    `context`: the tokens of context wanted.
     """
 
     size: int
     layers: int
-    token: int
+    cache_bytes: int
     context: int
 
     @classmethod
-    def of(cls, size: int, header: Header, context: int) -> Weight:
-        """Return the weight by a header; a model has no cache for more tokens than it knows."""
+    def of(cls, size: int, header: Header, context: int) -> ModelMemory:
+        """Return the memory by a header; a model has no cache for more tokens than it knows."""
         return cls(size, header.layers, header.cache_bytes, min(context, header.context or context))
 
     @property
-    def memory(self) -> int:
+    def total(self) -> int:
         """Bytes of the weights and of the cache of the context."""
-        return self.size + self.token * self.context
+        return self.size + self.cache_bytes * self.context
 
 
-def weight_of(path: Path, context: int) -> Weight:
-    """Return the weight by the file's header; without layers and cache if it cannot be read."""
+def read_model_memory(path: Path, context: int) -> ModelMemory:
+    """Return a model's memory; without layers and cache if its header cannot be read."""
     size = sum(part.stat().st_size for part in parts_of(path) if part.exists())
     try:
-        return Weight.of(size, read_header(path), context)
+        return ModelMemory.of(size, read_header(path), context)
     except ModelError:
         # llama.cpp may know more than we do, or say why the model cannot be used.
-        return Weight(size, 0, 0, context)
+        return ModelMemory(size, layers=0, cache_bytes=0, context=context)
 
 
-def too_large(weight: Weight) -> str:
-    """Return a warning about a model that exceeds the free memory; empty if it fits."""
+def describe_shortage(needed: ModelMemory) -> str:
+    """Return the rest of a warning about a model that exceeds the free memory; empty if it fits."""
     import psutil
 
     free = psutil.virtual_memory().available
-    needed = weight.memory
-    if needed <= free:
+    if needed.total <= free:
         return ""
     return (
-        f"takes {size_text(needed)} of memory with a context of {weight.context} tokens, and"
+        f"takes {size_text(needed.total)} of memory with a context of {needed.context} tokens, and"
         f" {size_text(free)} are free: it will be slow, or the system may end it. A smaller model,"
         " or lower queries.context_tokens, takes less."
     )
@@ -76,8 +83,8 @@ def free_gpu_memory() -> tuple[tuple[str, int], ...]:
     return tuple((name, free) for kind, name, free in devices() if kind in (_GPU, _INTEGRATED))
 
 
-def devices() -> list[tuple[int, str, int]]:
-    """Return (kind, name, bytes free) of every device of llama.cpp, processors included."""
+def devices() -> list[Device]:
+    """Return every device of llama.cpp, processors included."""
     from llama_cpp import _ggml
 
     lib: Any = _ggml.libggml
@@ -91,11 +98,11 @@ def devices() -> list[tuple[int, str, int]]:
         total = ctypes.c_size_t()
         lib.ggml_backend_dev_memory(device, ctypes.byref(free), ctypes.byref(total))
         name = (lib.ggml_backend_dev_description(device) or b"").decode("utf-8", "replace")
-        listed.append((int(lib.ggml_backend_dev_type(device)), name, free.value))
+        listed.append(Device(int(lib.ggml_backend_dev_type(device)), name, free.value))
     return listed
 
 
-def choose_layers(gpus: Sequence[tuple[str, int]], weight: Weight) -> tuple[int, str]:
+def choose_layers(gpus: Sequence[tuple[str, int]], model: ModelMemory) -> tuple[int, str]:
     """Return how many layers to put on GPUs, by their free memory, and why.
 
     The number is all (-1), some, or none (0). `gpus`: (name, bytes free). The last part of a model,
@@ -107,13 +114,13 @@ def choose_layers(gpus: Sequence[tuple[str, int]], weight: Weight) -> tuple[int,
     names = ", ".join(dict.fromkeys(name for name, _ in gpus))
     reason = f"{free / 1e9:.1f} GB are free on {names}"
     usable = free - GPU_WORKSPACE * len(gpus)
-    if weight.memory <= usable:
-        return ALL_LAYERS, f"{reason}, the model takes {weight.memory / 1e9:.1f} GB"
-    if not weight.layers:
-        return 0, f"{reason}, which is too little for a model of {weight.size / 1e9:.1f} GB"
-    layer_size = weight.memory / (weight.layers + 1)
-    layers = max(0, min(weight.layers, int(usable / layer_size)))
-    reason += f"; each of the model's {weight.layers} layers takes {layer_size / 1e9:.2f} GB"
+    if model.total <= usable:
+        return ALL_LAYERS, f"{reason}, the model takes {model.total / 1e9:.1f} GB"
+    if not model.layers:
+        return 0, f"{reason}, which is too little for a model of {model.size / 1e9:.1f} GB"
+    layer_size = model.total / (model.layers + 1)
+    layers = max(0, min(model.layers, int(usable / layer_size)))
+    reason += f"; each of the model's {model.layers} layers takes {layer_size / 1e9:.2f} GB"
     return layers, reason
 
 
@@ -125,14 +132,16 @@ def free_threads() -> tuple[int, str]:
     import psutil
 
     cores, reason = available_cores()
-    busy = psutil.cpu_percent(interval=LOOK_SECONDS) / 100 * (psutil.cpu_count() or 1)
+    busy_share = psutil.cpu_percent(interval=LOOK_SECONDS) / 100
+    busy = busy_share * (psutil.cpu_count() or 1)
     return threads_for(cores, reason, busy)
 
 
 def threads_for(cores: int, reason: str, busy: float) -> tuple[int, str]:
     """Return the number of threads, at least one, and why.
 
-    `busy`: the number of cores that other programs keep busy.
+    `cores`: the cores that this process may use, for `reason`. `busy`: the number of cores that
+    other programs keep busy.
     """
     taken = min(cores - 1, round(busy))
     if taken:

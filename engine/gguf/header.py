@@ -17,7 +17,14 @@ VERSIONS = (2, 3)
 MAX_DEPTH = 4  # Lists within lists.
 MAX_KEPT_LIST = 64  # Longer lists, such as a vocabulary, are skipped.
 MAX_TEXT_LENGTH = 1 << 24  # Bytes; longer texts mean a corrupt file.
-MAX_LIST_LENGTH = 1 << 28
+MAX_LIST_LENGTH = 1 << 28  # Bytes.
+# The fewest bytes of a pair: length of its key, type and a byte of its value; and those of a
+# tensor's entry: length of its name, number of dimensions, type and offset.
+MIN_PAIR = 8 + 4 + 1
+MIN_TENSOR = 8 + 4 + 4 + 8
+MAX_DIMENSIONS = 8
+DEFAULT_ALIGNMENT = 32  # Bytes.
+# Type of a value → the form of its number for `struct`.
 _NUMBERS = {
     0: "<B",
     1: "<b",
@@ -51,7 +58,9 @@ _ENCODERS = frozenset(
         "whisper",
     }
 )
+"""Architectures that read and write no text of their own."""
 _NO_TEXT = frozenset({"clip", "wavtokenizer-dec", "whisper"})
+"""Those of them that do not read text either."""
 
 # Type of a tensor → its name, numbers in a block, bytes of a block (ggml.h).
 TENSOR_TYPES = {
@@ -171,6 +180,7 @@ def read_header(path: Path) -> Header:
 
 
 def _read(path: Path) -> Header:
+    """Return the header of one file. Raises ModelError."""
     check_gguf(path)
     try:
         with path.open("rb") as file:
@@ -194,53 +204,57 @@ class _Reader:
         self._size = size
 
     def header(self) -> Header:
-        self._file.seek(4)
+        """Read version, pairs of keys and values, and the entries of the tensors."""
+        self._file.seek(4)  # after the letters GGUF
         version = self._read_number("<I")
         if version not in VERSIONS:
             raise _SpoiltError(f"Its version of GGUF is {version}; 2 and 3 are known.")
         tensors = self._read_number("<Q")
         pairs = self._read_number("<Q")
         facts: dict[str, Any] = {}
-        self._check_count(pairs, 13)
+        self._check_count(pairs, MIN_PAIR)
         for _ in range(pairs):
             key = self._read_text()
             facts[key] = self._read_value(self._read_number("<I"))
-        self._check_count(tensors, 24)
-        counts, parameters = self._read_tensors(tensors, facts)
-        return _build_header(facts, counts, parameters)
+        self._check_count(tensors, MIN_TENSOR)
+        alignment = facts.get(_ALIGNMENT, DEFAULT_ALIGNMENT)
+        if not isinstance(alignment, int) or alignment <= 0:
+            alignment = DEFAULT_ALIGNMENT
+        return _build_header(facts, self._read_tensors(tensors, alignment))
 
-    def _read_tensors(self, count: int, facts: dict[str, Any]) -> tuple[Counter[str], int]:
-        """Return the numbers in tensors by type, and in all.
+    def _read_tensors(self, count: int, alignment: int) -> Counter[str]:
+        """Return how many numbers the tensors hold, by their type.
 
-        Raises _SpoiltError if the file is too short to hold them.
+        `alignment`: where tensors may begin, in bytes. Raises _SpoiltError if the file is too short
+        to hold them.
         """
         counts: Counter[str] = Counter()
-        end = 0
+        end = 0  # of the last tensor, from the beginning of the first
         for _ in range(count):
             name = self._read_text()
             dimensions = self._read_number("<I")
-            if dimensions > 8:
+            if dimensions > MAX_DIMENSIONS:
                 raise self._corrupt(f"the tensor '{name[:80]}' has {dimensions} dimensions")
             numbers = math.prod(self._read_number("<Q") for _ in range(dimensions))
             kind = self._read_number("<I")
             offset = self._read_number("<Q")
             if kind not in TENSOR_TYPES:
                 raise self._corrupt(f"the tensor '{name[:80]}' is of the unknown type {kind}")
-            type_name, block, size = TENSOR_TYPES[kind]
+            type_name, block_numbers, block_size = TENSOR_TYPES[kind]
             counts[type_name] += numbers
-            end = max(end, offset + -(-numbers // block) * size)
-        alignment = facts.get(_ALIGNMENT, 32)
-        if not isinstance(alignment, int) or alignment <= 0:
-            alignment = 32
-        needed = -(-self._file.tell() // alignment) * alignment + end
+            blocks = _divide_up(numbers, block_numbers)
+            end = max(end, offset + blocks * block_size)
+        start = _divide_up(self._file.tell(), alignment) * alignment
+        needed = start + end
         if count and needed > self._size:
             raise _SpoiltError(
                 f"It is cut off: its tensors end at byte {needed:,}, the file at {self._size:,}. A"
                 " download may have broken off."
             )
-        return counts, counts.total()
+        return counts
 
     def _read_value(self, kind: int, depth: int = 0) -> Any:
+        """Read a value of a type. `depth`: in how many lists it lies."""
         if kind in _NUMBERS:
             return self._read_number(_NUMBERS[kind])
         if kind == _TEXT:
@@ -290,6 +304,7 @@ class _Reader:
         return data
 
     def _check_count(self, count: int, item_bytes: int) -> None:
+        """Raise _SpoiltError for more items, of at least `item_bytes`, than the file can hold."""
         if count * item_bytes > max(MAX_LIST_LENGTH, self._size):
             raise self._corrupt(f"a list of {count:,} entries")
 
@@ -299,13 +314,20 @@ class _Reader:
         )
 
 
-def _build_header(facts: dict[str, Any], counts: Counter[str], parameters: int) -> Header:
+def _divide_up(number: int, divisor: int) -> int:
+    """Return a quotient, rounded up."""
+    return -(-number // divisor)
+
+
+def _build_header(facts: dict[str, Any], counts: Counter[str]) -> Header:
+    """Return what the pairs of a header say. `counts`: numbers in tensors, by their type."""
     architecture = str(facts.get("general.architecture", ""))
 
     def read_number(name: str) -> int:
-        """Return a number, the largest if the layers differ; 0 if it is missing."""
-        value = facts.get(f"{architecture}.{name}")
-        values = value if isinstance(value, list) else [value]
+        """Return a number of the architecture; the largest if layers differ, 0 if it is missing."""
+        values = facts.get(f"{architecture}.{name}")
+        if not isinstance(values, list):
+            values = [values]
         return max((value for value in values if isinstance(value, int)), default=0)
 
     heads = max(1, read_number("attention.head_count"))
@@ -314,7 +336,7 @@ def _build_header(facts: dict[str, Any], counts: Counter[str], parameters: int) 
     key_width = read_number("attention.key_length") or head_width
     value_width = read_number("attention.value_length") or head_width
     layers = read_number("block_count")
-    quantisation = counts.most_common(1)[0][0] if counts else ""
+    quantisation = max(counts, key=counts.__getitem__, default="")
     file_type = facts.get("general.file_type")
     if isinstance(file_type, int):
         quantisation = FILE_TYPES.get(file_type, quantisation)
@@ -322,18 +344,20 @@ def _build_header(facts: dict[str, Any], counts: Counter[str], parameters: int) 
     is_causal = facts.get(f"{architecture}.attention.causal") is not False
     is_decoder = bool(architecture) and architecture not in _ENCODERS
     languages = facts.get("general.languages")
+    if not isinstance(languages, list):
+        languages = []
     return Header(
         architecture=architecture,
         name=str(facts.get("general.name", "")),
         quantisation=quantisation,
-        parameters=parameters,
+        parameters=counts.total(),
         context=read_number("context_length"),
         chat_template=bool(facts.get("tokenizer.chat_template")),
         writes=is_decoder and is_causal and not pools,
-        cache_bytes=layers * key_value_heads * (key_width + value_width) * 2,
+        cache_bytes=layers * key_value_heads * (key_width + value_width) * 2,  # of 16 bits
         layers=layers,
         dimension=read_number("embedding_length"),
-        languages=tuple(map(str, languages)) if isinstance(languages, list) else (),
+        languages=tuple(map(str, languages)),
     )
 
 
@@ -345,11 +369,10 @@ def not_a_writer(path: Path, header: Header) -> ModelError | None:
         return unusable(
             path, "It contains a vocabulary but no weights.", code="language-model-unsupported"
         )
+    why = "It names no architecture: it holds other tensors than a model's, or a part of one."
     if header.architecture:
         why = (
             f"Its architecture is '{header.architecture}', or it pools: it is an embedding or"
             " encoder model."
         )
-    else:
-        why = "It names no architecture: it holds other tensors than a model's, or a part of one."
     return unusable(path, why, code="language-model-unsupported")

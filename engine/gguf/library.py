@@ -16,15 +16,16 @@ from engine.core.messages.queries import ModelFile
 from engine.core.platforms.files import sync
 from engine.core.subprocesses import run_in_subprocess
 from engine.gguf.file import PART
-from engine.gguf.hardware import Weight
+from engine.gguf.hardware import ModelMemory
 from engine.gguf.header import Header, not_a_writer, read_header
-from engine.gguf.places import Found, find_models
-from engine.models.files import check_stop
+from engine.gguf.places import FoundModel, find_models
+from engine.models.files import read_blocks
 from engine.models.installed import models_folder
 
-BLOCK = 1 << 20
 CHECK = "engine.gguf.llama"
+"""The module that loads a model's vocabulary in a process of its own, which llama.cpp may crash."""
 WORKSPACE = 300_000_000  # Bytes of llama.cpp's buffers besides weights and cache.
+# Fields of a header that a listed model has as well; all None without a readable header.
 _FROM_HEADER = ("architecture", "quantisation", "parameters", "context", "chat_template")
 
 
@@ -40,7 +41,8 @@ def list_models(context: int, free: int | None = None) -> list[ModelFile]:
     return [_describe_model(found, context, free) for found in find_models()]
 
 
-def _describe_model(found: Found, context: int, free: int) -> ModelFile:
+def _describe_model(found: FoundModel, context: int, free: int) -> ModelFile:
+    """Return the properties of a model, whether it fits into `free` bytes, or its problem."""
     size = 0
     header = None
     problem = ""
@@ -62,7 +64,7 @@ def _describe_model(found: Found, context: int, free: int) -> ModelFile:
     memory = 0
     fits = None
     if header and not problem:
-        memory = WORKSPACE + Weight.of(size, header, context).memory
+        memory = WORKSPACE + ModelMemory.of(size, header, context).total
         fits = memory <= free
     described = {name: getattr(header, name, None) for name in _FROM_HEADER}
     return ModelFile(
@@ -80,8 +82,7 @@ def _describe_model(found: Found, context: int, free: int) -> ModelFile:
 def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(file, should_stop):
             digest.update(block)
     return digest.hexdigest()
 
@@ -107,7 +108,7 @@ def add_model(
             "Name another GGUF file of a language model, or get this one again. Nothing was added."
         )
         raise
-    target = models_folder() / _file_name(name or source.name, header)
+    target = models_folder() / _choose_file_name(name or source.name, header)
     with disk_errors(f"{target} could not be written."):
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.path.lexists(target):
@@ -157,8 +158,8 @@ def _read_expected_digest(source: Path) -> str:
     return ""
 
 
-def _file_name(name: str, header: Header) -> str:
-    """Return the name for a file; a blob is named after what its header says."""
+def _choose_file_name(name: str, header: Header) -> str:
+    """Return the name for a copy; a blob of Ollama is named after what its header says."""
     if name.lower().endswith(".gguf"):
         return Path(name).name
     if name.startswith("sha256-"):
@@ -168,6 +169,7 @@ def _file_name(name: str, header: Header) -> str:
 
 
 def _refuse_another(target: Path, source: Path, should_stop: Callable[[], bool]) -> None:
+    """Raise UsageError unless the file at `target` has the content of `source`."""
     with suppress(OSError):
         if target.samefile(source):
             return
@@ -189,8 +191,7 @@ def _copy(source: Path, target: Path, should_stop: Callable[[], bool]) -> None:
     temporary.unlink(missing_ok=True)
     check_room(target.parent, size, "use --link")
     with source.open("rb") as old, replace_file(target, temporary) as new:
-        while block := old.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(old, should_stop):
             new.write(block)
         if new.tell() != size:
             raise InputError(

@@ -17,10 +17,12 @@ from engine.core.subprocesses import run_as_child
 from engine.gguf.file import unusable
 from engine.gguf.header import not_a_writer, read_header
 
+# Values of enum ggml_log_level; the last one continues the message before it.
 _WARNING = 3
 _ERROR = 4
 _CONTINUED = 5
 _log: deque[str] = deque(maxlen=40)
+"""The latest warnings and errors, in pieces as llama.cpp gives them."""
 _callbacks: list[Any] = []  # Kept, as C calls them for the life of the process.
 
 
@@ -64,8 +66,8 @@ def capture_log() -> Any:
     return llama_cpp
 
 
-def complaint(path: Path) -> str:
-    """Return the last specific complaints of llama.cpp on one line."""
+def format_complaints(path: Path) -> str:
+    """Return what llama.cpp last complained about, in a sentence; `path` is the model's file."""
     complaints = []
     for line in "".join(_log).splitlines():
         text = " ".join(line.split()).replace(str(path), path.name)
@@ -84,7 +86,9 @@ def why_not_loaded(path: Path) -> str:
         unsuitable = not_a_writer(path, read_header(path))
     except ModelError as error:
         return error.why
-    return unsuitable.why if unsuitable else complaint(path)
+    if unsuitable:
+        return unsuitable.why
+    return format_complaints(path)
 
 
 def check_loadable(path: Path) -> None:

@@ -15,13 +15,15 @@ from engine.gguf.file import PART, parts_of
 from engine.models.installed import models_folder
 
 OWN = "own folder"
+"""The place of models that `engine models` has put there."""
 NAMED = "settings"
+"""The place of models in folders that settings name."""
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundModel:
     """A model file.
 
     `place`: the program whose folder it lies in. `names`: its names there. `size`: the size that it
@@ -41,21 +43,21 @@ def own_models() -> list[Path]:
     from engine.gguf.header import read_header
 
     paths = []
-    for model in sorted(_files(models_folder(), OWN), key=lambda model: model.path.name):
+    for model in sorted(_find_files(models_folder(), OWN), key=lambda model: model.path.name):
         with suppress(ModelError):
             if read_header(model.path).writes:
                 paths.append(model.path)
     return paths
 
 
-def find_models(folders: Iterable[Path] = ()) -> list[Found]:
+def find_models(folders: Iterable[Path] = ()) -> list[FoundModel]:
     """Return model files in the usual places, and in `folders` that settings name, each once.
 
     Unreadable files are skipped.
     """
     home = Path.home()
-    models: dict[Path, Found] = {}
-    in_folders = [_files(folder, NAMED) for folder in folders]
+    models: dict[Path, FoundModel] = {}
+    in_folders = [_find_files(folder, NAMED) for folder in folders]
     for model in chain(_search_usual_places(os.environ, home), *in_folders):
         real = real_path(model.path)
         if real in models:
@@ -67,11 +69,12 @@ def find_models(folders: Iterable[Path] = ()) -> list[Found]:
     return list(models.values())
 
 
-def _search_usual_places(environment: Mapping[str, str], home: Path) -> Iterator[Found]:
-    yield from _files(models_folder(), OWN)
+def _search_usual_places(environment: Mapping[str, str], home: Path) -> Iterator[FoundModel]:
+    """Yield the models of our own folder, LM Studio, Ollama and the Hugging Face cache."""
+    yield from _find_files(models_folder(), OWN)
     for folder in (home / ".lmstudio", home / ".cache" / "lm-studio", lm_studio(home)):
-        yield from _files(folder / "models", "LM Studio")
-    for folder in _ollama(environment, home):
+        yield from _find_files(folder / "models", "LM Studio")
+    for folder in _list_ollama_folders(environment, home):
         yield from _search_manifests(folder)
     for folder in hugging_face(environment, home):
         yield from _search_hub(folder)
@@ -93,7 +96,8 @@ def lm_studio(home: Path) -> Path:
     return home / ".lmstudio"
 
 
-def _ollama(environment: Mapping[str, str], home: Path) -> list[Path]:
+def _list_ollama_folders(environment: Mapping[str, str], home: Path) -> list[Path]:
+    """Return the folders where Ollama may keep models; that of OLLAMA_MODELS comes first."""
     folders = [
         home / ".ollama" / "models",
         Path("/usr/share/ollama/.ollama/models"),
@@ -116,34 +120,35 @@ def hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the GGUF files below a folder; hidden ones are left out, which are not yet whole."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        shown = (
-            name for name in sorted(names) if not name.startswith(".")
-        )  # the others are not yet whole
-        yield from (Path(parent, name) for name in shown if name.lower().endswith(".gguf"))
+        for name in sorted(names):
+            if name.lower().endswith(".gguf") and not name.startswith("."):
+                yield Path(parent, name)
 
 
-def _files(folder: Path, place: str) -> Iterator[Found]:
+def _find_files(folder: Path, place: str) -> Iterator[FoundModel]:
+    """Yield the models below a folder; a split one by its first part."""
     for path in _walk(folder):
         part = PART.search(path.name)
         if part is None:
-            yield Found(path, place, (path.name,))
+            yield FoundModel(path, place, (path.name,))
         elif int(part[1]) == 1:
-            yield Found(path, place, (path.name,), parts=parts_of(path))
+            yield FoundModel(path, place, (path.name,), parts=parts_of(path))
 
 
-def _search_hub(hub: Path) -> Iterator[Found]:
-    """Yield files of snapshots."""
+def _search_hub(hub: Path) -> Iterator[FoundModel]:
+    """Yield the models of a Hugging Face cache, by names such as OWNER/REPOSITORY/FILE."""
     for repository in sorted(hub.glob("models--*")):
         owner_and_name = repository.name.split("--")[1:]
-        for model in _files(repository / "snapshots", "Hugging Face"):
+        for model in _find_files(repository / "snapshots", "Hugging Face"):
             name = "/".join([*owner_and_name, model.path.name])
             yield replace(model, names=(name,))
 
 
-def _search_manifests(folder: Path) -> Iterator[Found]:
-    """Yield models by their manifests; their files are named by their sha256."""
+def _search_manifests(folder: Path) -> Iterator[FoundModel]:
+    """Yield Ollama's models by their manifests; their files are named by their sha256."""
     root = folder / "manifests"
     for parent, folders, names in os.walk(root):
         folders.sort()
@@ -151,11 +156,10 @@ def _search_manifests(folder: Path) -> Iterator[Found]:
             manifest = Path(parent, name)
             # REGISTRY/library/MODEL/TAG, or REGISTRY/OWNER/MODEL/TAG.
             steps = manifest.relative_to(root).parts
-            first = 2 if steps[1:2] == ("library",) else 1
-            model_name = "/".join(steps[first:-1]) + f":{name}"
+            model_name = f"{'/'.join(steps[1:-1]).removeprefix('library/')}:{name}"
             for digest, size in _read_layers(manifest):
                 path = folder / "blobs" / f"sha256-{digest}"
-                yield Found(path, "Ollama", (model_name,), size)
+                yield FoundModel(path, "Ollama", (model_name,), size)
 
 
 def _read_layers(manifest: Path) -> list[tuple[str, int]]:

@@ -41,6 +41,7 @@ from engine.lexical.bm25 import code_bonus, idf
 from engine.lexical.codes import JOINT, find_joined, is_code
 from engine.lexical.numbers.sequences import find_other_spelling
 from engine.lexical.query_terms import QueryTerms
+from engine.lexical.several import Analyzers
 from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.vocabulary import Vocabulary
 from engine.lexical.writing import (
@@ -52,7 +53,6 @@ from engine.lexical.writing import (
     Languages,
     NotedSpellings,
     StoredChunk,
-    build_analyzers,
     panics_are_damage,
     put_manifest,
     register,
@@ -91,7 +91,7 @@ class LexicalIndex:
         self._scorer: PostingsScorer | None = None
         self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
-        self._analyzers = build_analyzers(manifest, self._spellings)
+        self._analyzers = Analyzers(manifest.language, manifest.languages, self._spellings)
         self.vocabulary = Vocabulary(
             folder,
             index,
@@ -178,7 +178,7 @@ class LexicalIndex:
         analysis = ChunkAnalysis(self.manifest, others)
         added = list(analysis.analyse(add))
         spellings = analysis.spellings(self._spellings())
-        added_ids = np.array([key for key, _, _ in added], np.int64)
+        added_ids = np.array([chunk.id for chunk in added], np.int64)
         removed_ids = np.fromiter(remove, np.int64)
         is_deleted = np.isin(known, np.concatenate([added_ids, removed_ids]))
         deleted = known[is_deleted]
@@ -191,7 +191,7 @@ class LexicalIndex:
             put_manifest(folder, np.sort(ids), self.manifest, others, spellings)
         else:
             skipped = set(deleted.tolist())
-            kept = (chunk for chunk in self.stored() if chunk[0] not in skipped)
+            kept = (chunk for chunk in self.stored() if chunk.id not in skipped)
             write(folder, chain(kept, added), self.manifest, others, lambda: spellings)
         return LexicalIndex.open(folder)
 
@@ -212,17 +212,17 @@ class LexicalIndex:
             hits = self._searcher.search(everything, limit, count=False).hits
             addresses = [address for _, address in hits]
             keys = self._searcher.fast_field_values(ID, addresses)
-        pairs = zip(map(_read_id, keys), addresses, strict=True)
-        return sorted(pairs, key=itemgetter(0))
+        ids = np.array(keys, np.int64).tolist()
+        return sorted(zip(ids, addresses, strict=True), key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
-        """Yield (id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
+        """Yield every chunk as it is indexed, by id."""
         for key, address in self._find_addresses():
             with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
                 words = chunk.get_first(WORDS)
                 codes = chunk.get_first(CODES)
-            yield key, str(words or ""), str(codes or "")
+            yield StoredChunk(key, str(words or ""), str(codes or ""))
 
     def search(
         self, text: str, k: int, allowed: Ids | None = None, *, bonus: bool = True
@@ -240,7 +240,8 @@ class LexicalIndex:
         while True:
             ids, scores = self._rank(text, depth, bonus)
             (places,) = np.nonzero(np.isin(ids, allowed))
-            if len(places) >= min(k, len(allowed)) or len(ids) < depth:
+            has_enough = len(places) >= min(k, len(allowed))
+            if has_enough or len(ids) < depth:
                 best = places[:k]
                 return ids[best], scores[best]
             depth *= 8
@@ -316,6 +317,7 @@ class LexicalIndex:
         return [self.find_with_any(terms) for terms in self._find_readings(text)]
 
     def _find_readings(self, text: str) -> list[list[str]]:
+        """Return the indexed terms of each code of a text, see `QueryTerms.find_readings`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if not self._has_bonus:
             return []
@@ -489,9 +491,3 @@ class LexicalIndex:
         if weight == 1.0:
             return clause
         return tantivy.Query.boost_query(clause, weight)
-
-
-def _read_id(value: float | None) -> int:
-    if value is None:
-        raise ValueError("a chunk has no id")
-    return int(value)

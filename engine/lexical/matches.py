@@ -112,7 +112,8 @@ class _MatchFinder:
             return self._find_over_lines(raw)
         clean = characters.normalise(raw)
         figure = read_figure(strip_possessive(raw))
-        if figure is None and PARTED.search(clean) and not LINE_HYPHEN.search(raw):
+        # Of the raw text, since the plain form of a single character may have a comma.
+        if figure is None and PARTED.search(raw) and not LINE_HYPHEN.search(raw):
             return self._find_in_parts(raw)
         whole = [(0, len(raw) - len(find_possessive(raw)))]
         # Offsets in a plain form of another length are not those in the text.

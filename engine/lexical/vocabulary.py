@@ -73,12 +73,12 @@ class Vocabulary:
         if any("\ud800" <= char <= "\udfff" for char in term):
             # The term has half of a surrogate pair, and tantivy only takes UTF-8.
             return 0
-        field, option = (CODES, "basic") if is_code(term) else (WORDS, "freq")
+        field = CODES if is_code(term) else WORDS
         with panics_are_damage(self._folder):
             if not self._has_deleted:
                 return self._searcher.doc_freq(field, term)
             if term not in self._frequencies:
-                query = tantivy.Query.term_query(self._schema, field, term, option)
+                query = tantivy.Query.term_query(self._schema, field, term, "basic")
                 # The stub of `search` lacks the count.
                 result: Any = self._searcher.search(query, 1, count=True)
                 self._frequencies[term] = int(result.count)

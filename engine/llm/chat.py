@@ -10,7 +10,6 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -35,8 +34,9 @@ from engine.llm.turn_marks import neutralize
 PAUSE_SECONDS = 0.5
 TEMPERATURE = 0.3
 SHORT = 2000  # Bytes up to which tokens are estimated, since the text is far below any context.
-FAILURES = 5
+MAX_FAILURES = 5  # In a row.
 Check = Callable[[], object]
+"""Called many times a second during a request; it may raise, which ends the request."""
 
 
 def _name_schema(name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +50,7 @@ def _attach_schema(_name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 FORMS = (_name_schema, _attach_schema, None)
+"""How servers take a JSON schema, in the order of trying; None: not at all."""
 
 
 class ChatModel:
@@ -70,7 +71,7 @@ class ChatModel:
         check: Check,
         concurrency: int = 1,
         reporter: Reporter | None = None,
-        max_failures: int = FAILURES,
+        max_failures: int = MAX_FAILURES,
     ) -> None:
         """Prepare requests.
 
@@ -88,8 +89,8 @@ class ChatModel:
         self._reporter = reporter or NullReporter()
         self._tokens = ServerTokens(client, model, check)
         self._looked_up = False
-        self._form = 0
-        self._failures = 0
+        self._form = 0  # the number in FORMS of the form to try, or that was accepted
+        self._failures = 0  # in a row
         self._max_failures = max_failures
         self._failed_at = 0.0
         self._pause_until = 0.0
@@ -108,7 +109,9 @@ class ChatModel:
                 self._look_up(text)
                 self._looked_up = True
             count = self._tokens.count(neutralize(text))
-        return estimate_tokens(text) if count is None else count
+        if count is None:
+            return estimate_tokens(text)
+        return count
 
     def complete(self, request: Request, check: Check | None = None) -> Reply:
         """Answer a request; `check` is called instead of the model's own.
@@ -138,6 +141,7 @@ class ChatModel:
         """Release the model."""
 
     def _look_up(self, text: str) -> None:
+        """Ask the server for its context and whether it counts tokens, and report both."""
         choose = self._reporter.choose
         offered = self._tokens.context()
         if 0 < offered < self.context:
@@ -161,9 +165,10 @@ class ChatModel:
         Servers differ in how they accept a JSON schema, if at all. The accepted form is kept.
         """
 
-        hear = None
-        if request.hear is not None:
-            hear = partial(_pass_on_text, request.hear)
+        def pass_on_text(received: bytes) -> None:
+            if request.hear is not None:
+                request.hear(read_partial_text(received))
+
         form = self._form
         while True:
             response = self.client.send(
@@ -172,7 +177,7 @@ class ChatModel:
                 seconds=self._seconds,
                 limit="queries.endpoint_seconds",
                 check=check,
-                hear=hear,
+                hear=pass_on_text if request.hear else None,
             )
             if response.status == 200:
                 self._form = form
@@ -182,6 +187,7 @@ class ChatModel:
             return response
 
     def _build_body(self, request: Request, form: int) -> dict[str, Any]:
+        """Return the JSON of a request for a chat completion. `form`: a number in FORMS."""
         body: dict[str, Any] = {
             "messages": [
                 {"role": "system", "content": request.message.system},
@@ -205,7 +211,10 @@ class ChatModel:
         return neutralize(text)
 
     def _accept(self, response: Response, request: Request) -> bytes:
-        """Return the body of a successful response."""
+        """Return the body of a successful response.
+
+        Raises ModelError if the server refuses the model or the key, UnansweredError otherwise.
+        """
         status = response.status
         if status == 200:
             return response.body
@@ -223,9 +232,13 @@ class ChatModel:
                 f" {KEY_HINT}",
                 code="endpoint-refused",
             )
-        kind = TooLongError if exceeds_context(response.body) else UnansweredError
-        reason = f"HTTP {status}: {text}" if text else f"HTTP {status}"
-        raise kind(reason, refused=400 <= status < 500)
+        reason = f"HTTP {status}"
+        if text:
+            reason += f": {text}"
+        is_refused = 400 <= status < 500
+        if exceeds_context(response.body):
+            raise TooLongError(reason, refused=is_refused)
+        raise UnansweredError(reason, refused=is_refused)
 
     def _count_failure(self, error: UnansweredError, begun: float) -> None:
         """Count a failure; messages that were pending together fail together and count once.
@@ -240,15 +253,14 @@ class ChatModel:
                 self._pause_until = self._failed_at + PAUSE_SECONDS * 2**self._failures
         if self._failures < self._max_failures:
             return
+        to_do = (
+            "Check that the server runs and that queries.endpoint names it, then run again."
+            " Answers so far are kept."
+        )
         if isinstance(error, TooLongError):
             to_do = (
                 "Start it with a larger context, or lower queries.context_tokens to what it has,"
                 " then run again."
-            )
-        else:
-            to_do = (
-                "Check that the server runs and that queries.endpoint names it, then run again."
-                " Answers so far are kept."
             )
         raise StageError(
             f"The endpoint {self.client.address.url} gave no answer {self._max_failures} times in a"
@@ -311,10 +323,6 @@ class FileChatModel(ChatModel):
 
     def _count_failure(self, error: UnansweredError, begun: float) -> None:
         error.lasting = True
-
-
-def _pass_on_text(hear: Callable[[str], object], received: bytes) -> None:
-    hear(read_partial_text(received))
 
 
 def _dislikes_form(response: Response) -> bool:

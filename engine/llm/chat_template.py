@@ -16,7 +16,7 @@ from engine.core.platforms.processes import limit_memory, python_environment
 from engine.core.subprocesses import import_path, python_command
 
 SECONDS = 20.0  # Time limit for rendering a template.
-MEMORY = 1 << 30
+MEMORY = 1 << 30  # Bytes that rendering may take.
 
 
 class Frame(NamedTuple):
@@ -32,6 +32,7 @@ class Frame(NamedTuple):
 
 
 PLAIN = Frame("", "\n\n", "\n\nAnswer:\n")
+"""The frame of a model without a template that can be rendered."""
 
 
 def render_frame(template: str, bos: str, eos: str, seconds: float = SECONDS) -> Frame | None:
@@ -59,7 +60,9 @@ def render_frame(template: str, bos: str, eos: str, seconds: float = SECONDS) ->
         return None
     finally:
         job.close()
-    return Frame(*parts) if parts else None
+    if parts is None:
+        return None
+    return Frame(*parts)
 
 
 def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) -> bytes:
@@ -76,6 +79,7 @@ def _exchange(process: subprocess.Popen[bytes], request: bytes, seconds: float) 
 
 
 def _render_around_texts(template: str, bos: str, eos: str) -> Frame | None:
+    """Return what `render_frame` does, in the process that renders."""
     system = _make_mark()
     user = _make_mark()
     attempts = (
@@ -86,6 +90,7 @@ def _render_around_texts(template: str, bos: str, eos: str) -> Frame | None:
         text = _render(template, messages, bos, eos)
         head, _, rest = text.partition(system)
         between, _, tail = rest.partition(user)
+        # Each text must be there once, the user's after the system's.
         if text.count(system) == rest.count(user) == text.count(user) == 1:
             return Frame(head, between, tail, _render_turns(template, messages, bos, eos))
     return None
@@ -101,7 +106,8 @@ def _render_turns(template: str, messages: list[dict[str, str]], bos: str, eos: 
     answer = _make_mark()
     further = _make_mark()
     more = [{"role": "assistant", "content": answer}, {"role": "user", "content": further}]
-    _, _, rest = _render(template, [*messages, *more], bos, eos).partition(messages[-1]["content"])
+    text = _render(template, [*messages, *more], bos, eos)
+    _, _, rest = text.partition(messages[-1]["content"])
     return rest.replace(answer, "\n").replace(further, "\n")
 
 

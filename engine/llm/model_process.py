@@ -142,6 +142,7 @@ class ModelProcess:
     def _read_ready(
         self, file: ServedFile, output: PipeReader, check: Callable[[], object]
     ) -> Served:
+        """Say what to serve, and return the process's line about it. Raises as `__init__`."""
         assert self._process.stdin is not None
         line = b""
         try:
@@ -174,6 +175,7 @@ def _readable_path(path: str, folder: str) -> str:
 
 
 def _end(process: subprocess.Popen[bytes], output: PipeReader, folder: str) -> None:
+    """Kill the process, and remove the folder of its socket."""
     process.kill()
     process.wait()
     assert process.stdin is not None

@@ -12,7 +12,8 @@ from string import Template
 from engine.core.assets import asset_path
 from engine.core.errors import EngineError
 
-TITLE_SHOWN = 200  # Characters.
+# Characters of a title and of headings that prompts show.
+TITLE_SHOWN = 200
 SECTION_SHOWN = 300
 PLACES = {  # The placeholders that the user part of each prompt may contain.
     "events": ("title", "section", "passage", "count"),
@@ -52,11 +53,11 @@ class Prompt:
         A $ in a value stays a $, and lines like those that prompts put around a passage are broken
         up.
         """
-        apart = {
-            name: _FENCE.sub(lambda found: " ".join(found[0]), str(value))
+        safe_values = {
+            name: _FENCE.sub(lambda fence: " ".join(fence[0]), str(value))
             for name, value in values.items()
         }
-        return Message(self.system, self.user.substitute(apart))
+        return Message(self.system, self.user.substitute(safe_values))
 
 
 @cache

@@ -22,14 +22,16 @@ _SERVERS_TEXT = (
     " messages missing model models not output prompt quota request requested response server"
     " service size slot timeout token tokens too try unavailable unknown"
 )
+MAX_LINE = 300  # Characters of an error message that are shown.
 SERVERS_WORDS = frozenset(_SERVERS_TEXT.split())
-MAX_NUMBERS = 8
+MAX_NUMBERS = 8  # More numbers in an error message may be the token ids of a text.
 # Wordings of llama.cpp, vLLM, SGLang, LM Studio and TGI.
 _EXCEEDED = re.compile(
     r"context[ _](length|size|window)|context the overflows|maximum model length|`inputs`"
     r" tokens \+",
     re.IGNORECASE,
 )
+# An escape of JSON, such as \u00e4, however often its backslash was escaped.
 _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
@@ -69,10 +71,12 @@ def read_reply(body: bytes, shape: Shape[Any]) -> Reply:
             raise UnansweredError("the answer holds no text", lasting=True)
         text = choice.message.content
         reason = choice.finish_reason or ""
-    closed = shape.close_truncated(text) if reason == "length" else None
-    if closed is not None:
-        return Reply(*closed)
-    return Reply(text, cut=reason == "length")
+    if reason != "length":
+        return Reply(text)
+    closed = shape.close_truncated(text)
+    if closed is None:
+        return Reply(text, cut=True)
+    return Reply(closed.text, closed.cut)
 
 
 def read_partial_text(body: bytes) -> str:
@@ -93,7 +97,8 @@ def _read_events(body: bytes) -> tuple[str, str]:
             reason = reason or "stop"
         with suppress(ValueError):
             choice = _Completion.model_validate_json(data).choices[0]
-            text += (choice.delta and choice.delta.content) or ""
+            if choice.delta and choice.delta.content:
+                text += choice.delta.content
             reason = choice.finish_reason or reason
     return text, reason
 
@@ -117,11 +122,9 @@ def error_text(body: bytes, message: Message) -> str:
             answer = answer.get(field, answer)
         elif isinstance(answer, list) and answer and field == 0:
             answer = answer[0]
-    if isinstance(answer, str):
-        text = answer
-    else:
-        text = json.dumps(answer, ensure_ascii=False)
-    line = " ".join(text.split())[:300]
+    if not isinstance(answer, str):
+        answer = json.dumps(answer, ensure_ascii=False)
+    line = " ".join(answer.split())[:MAX_LINE]
     if _repeats(line, message.user):
         return ""
     return line
@@ -139,7 +142,8 @@ def _repeats(line: str, sent: str) -> bool:
     if numbers >= MAX_NUMBERS:
         return True
     repeated = _split_pieces(plain) & _split_pieces(sent)
-    return not repeated <= SERVERS_WORDS | collect_prompt_words()
+    harmless = SERVERS_WORDS | collect_prompt_words()
+    return not repeated <= harmless
 
 
 @cache

@@ -18,8 +18,8 @@ Hear = Callable[[str], None]
 class Request:
     """A message, and the form of the answer to it.
 
-    The answer has the shape `shape`, at most `most` entries and at most `limit` tokens. `hear` is
-    called while it is written.
+    The answer has the shape `shape`, at most `most` entries and at most `limit` tokens. `seed`: of
+    the sampling. `hear` is called while it is written.
     """
 
     message: Message

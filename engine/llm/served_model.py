@@ -19,13 +19,13 @@ from engine.core.errors import ModelError
 from engine.gguf.hardware import (
     ALL_LAYERS,
     choose_layers,
+    describe_shortage,
     free_gpu_memory,
     free_threads,
-    too_large,
-    weight_of,
+    read_model_memory,
 )
 from engine.gguf.header import not_a_writer, read_header
-from engine.gguf.llama import capture_log, complaint, why_not_loaded
+from engine.gguf.llama import capture_log, format_complaints, why_not_loaded
 from engine.llm.chat_template import PLAIN, Frame, render_frame
 from engine.llm.model_process import Choice, Served, ServedFile
 from engine.llm.prompts import Message
@@ -36,6 +36,7 @@ BATCH = 256
 POOLING = {"from the model": -1, "mean": 1, "cls": 2, "last": 3}
 """Values of `encoder.pooling` → llama.cpp's numbers for them."""
 CHAT_FORMAT = "separate texts"
+"""The name under which llama-cpp-python's server knows our way to format messages."""
 # Stands between the two texts of a message; no document can contain it.
 _BOUNDARY = secrets.token_hex(32)
 
@@ -55,7 +56,7 @@ class Model(llama_cpp.Llama):
         try:
             super().__init__(**options)
         except ValueError:
-            if not hasattr(self, "_model"):
+            if not hasattr(self, "_model"):  # the weights are loaded before the context is made
                 raise ModelError(
                     f"The {self.description} {path} cannot be loaded.",
                     why_not_loaded(path),
@@ -66,7 +67,7 @@ class Model(llama_cpp.Llama):
             raise ModelError(
                 f"The {self.description} {path} cannot be started with a context of"
                 f" {options['n_ctx']} tokens.",
-                complaint(path),
+                format_complaints(path),
                 f"Lower {self.length_setting}, or choose a smaller model.",
                 code="context-too-large",
             ) from None
@@ -85,7 +86,7 @@ class LanguageModel(Model):
         bos = self._text_of(self.token_bos())
         eos = self._text_of(self.token_eos())
         frame = render_frame(template, bos, eos) if template else None
-        self.lacks_template = bool(template) and frame is None
+        self.has_bad_template = bool(template) and frame is None
         self._frame = frame or PLAIN
         self._marks = self._find_marks(frame)
 
@@ -99,11 +100,11 @@ class LanguageModel(Model):
     def prompt_tokens(self, message: Message) -> list[int]:
         """Return the tokens of a message in the model's chat template."""
         tokens = [
-            *self._tokens(self._frame.head, control=True),
+            *self._tokens(self._frame.head, is_template=True),
             *self._document_tokens(message.system),
-            *self._tokens(self._frame.between, control=True),
+            *self._tokens(self._frame.between, is_template=True),
             *self._document_tokens(message.user),
-            *self._tokens(self._frame.tail, control=True),
+            *self._tokens(self._frame.tail, is_template=True),
         ]
         if self._model.add_bos_token() and tokens[:1] != [self.token_bos()]:
             tokens.insert(0, self.token_bos())
@@ -125,7 +126,10 @@ class LanguageModel(Model):
         return super().create_completion(prompt=prompt, max_tokens=max_tokens, **options)
 
     def _text_of(self, token: int) -> str:
-        return self._model.token_get_text(token) if token >= 0 else ""
+        """Return the text of a token; empty for one that the model does not have (−1)."""
+        if token < 0:
+            return ""
+        return self._model.token_get_text(token)
 
     def _find_marks(self, frame: Frame | None) -> Marks:
         """Return the marks that the template writes around turns in plain characters.
@@ -135,8 +139,8 @@ class LanguageModel(Model):
         if frame is None:
             return KNOWN
         marks = find_marks(frame)
-        signs = frozenset(sign for sign in marks.signs if len(self._tokens(sign, control=True)) > 1)
-        return replace(marks, signs=signs)
+        signs = [sign for sign in marks.signs if len(self._tokens(sign, is_template=True)) > 1]
+        return replace(marks, signs=frozenset(signs))
 
     def _document_tokens(self, text: str) -> list[int]:
         """Return the tokens of a text, with control tokens read as plain characters.
@@ -150,12 +154,14 @@ class LanguageModel(Model):
         return tokens
 
     def _is_added(self, token: int) -> bool:
+        """Return whether the file lists a token as added by a user."""
         attributes = llama_cpp.llama_vocab_get_attr(self._model.vocab, token)
         return bool(attributes & llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED)
 
-    def _tokens(self, text: str, control: bool = False) -> list[int]:
+    def _tokens(self, text: str, is_template: bool = False) -> list[int]:
+        """Return the tokens of a text; control tokens are recognised in that of a template."""
         tokens: list[int] = super().tokenize(
-            text.encode("utf-8", "replace"), add_bos=False, special=control
+            text.encode("utf-8", "replace"), add_bos=False, special=is_template
         )
         return tokens
 
@@ -173,8 +179,8 @@ class EmbeddingModel(Model):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.context_params.n_seq_max = 1
-        if int(self.pooling_type()) not in (1, 2, 3):
+        self.context_params.n_seq_max = 1  # by which texts are computed one at a time
+        if int(self.pooling_type()) not in (1, 2, 3):  # mean, cls, last
             raise ModelError(
                 f"The model {Path(self.model_path).name} does not say how the vectors of a text's"
                 " tokens become one.",
@@ -202,7 +208,8 @@ class EmbeddingModel(Model):
         keeps the last special token.
         """
         tokens: list[int] = super().tokenize(text, add_bos=True, special=False)
-        tokens = tokens or [max(0, self.token_eos())]
+        if not tokens:  # an empty text, if the model has no tokens of its own around texts
+            return [max(0, self.token_eos())]
         if len(tokens) <= self.n_batch:
             return tokens
         last_tokens: list[int] = [self.token_eos(), self._model.token_sep()]
@@ -255,12 +262,12 @@ def adapt_library() -> None:
     formats.register_chat_completion_handler(CHAT_FORMAT)(handler)
 
 
-class Loading:
+class ModelLoader:
     """Loads a file into the server application, and collects what was chosen."""
 
     def __init__(self, file: ServedFile) -> None:
         self.file = file
-        self.model: Any = None
+        self.model: Any = None  # once it is loaded
         self.choices: list[Choice] = []
         self.warnings: list[str] = []
 
@@ -268,8 +275,10 @@ class Loading:
         """Return the server application. Raises ModelError."""
         path = Path(self.file.path)
         context = self.file.context
+        batch = context  # a text is embedded in one computation
         if not self.file.pooling:
             context = self._shorten_context(path)
+            batch = min(BATCH, context)
         layers = self._choose_layers(path, context)
         threads, reason = free_threads()
         self._choose("threads", threads, reason)
@@ -278,8 +287,8 @@ class Loading:
             model=str(path),
             model_alias=path.name,
             n_ctx=context,
-            n_batch=context if self.file.pooling else min(BATCH, context),
-            n_ubatch=context if self.file.pooling else min(BATCH, context),
+            n_batch=batch,
+            n_ubatch=batch,
             n_threads=threads,
             n_threads_batch=threads,
             logits_all=False,
@@ -299,15 +308,14 @@ class Loading:
 
     def served(self, port: int) -> Served:
         """Return what the process says when its model is loaded."""
+        width = 0
         if self.file.pooling:
             width = self.model.n_embd()
-        else:
-            width = 0
-            if self.model.lacks_template:
-                self.warnings.append(
-                    f"The chat template of {Path(self.file.path).name} cannot be used: the model"
-                    " is prompted in plain text."
-                )
+        elif self.model.has_bad_template:
+            self.warnings.append(
+                f"The chat template of {Path(self.file.path).name} cannot be used: the model"
+                " is prompted in plain text."
+            )
         return Served(
             port=port,
             context=self.model.context_params.n_ctx,
@@ -317,13 +325,16 @@ class Loading:
         )
 
     def _make_model(self, **options: Any) -> Any:
+        """Load the model with the options of `llama_cpp.Llama`, in whose place this is called."""
         if self.file.pooling:
-            self.model = EmbeddingModel(**{**options, "pooling_type": POOLING[self.file.pooling]})
+            options["pooling_type"] = POOLING[self.file.pooling]
+            self.model = EmbeddingModel(**options)
         else:
             self.model = LanguageModel(**options)
         return self.model
 
     def _create_app(self, settings: ModelSettings, layers: int) -> Any:
+        """Return the server application with the model loaded, `layers` of it on GPUs."""
         library: Any = llama_cpp
         model_class = library.Llama
         # The application loads its model by this name.
@@ -359,12 +370,13 @@ class Loading:
         return header.context
 
     def _choose_layers(self, path: Path, context: int) -> int:
+        """Choose how many layers GPUs get, and warn of a model that fits nowhere."""
         gpus: tuple[tuple[str, int], ...] = ()
         if self.file.on_gpu and llama_cpp.llama_supports_gpu_offload():
             gpus = free_gpu_memory()
-        weight = weight_of(path, context)
-        layers, reason = choose_layers(gpus, weight)
-        shortage = too_large(weight)
+        needed = read_model_memory(path, context)
+        layers, reason = choose_layers(gpus, needed)
+        shortage = describe_shortage(needed)
         if not layers and shortage:
             self.warnings.append(f"{path.name} {shortage}")
         names = {ALL_LAYERS: "all", 0: "none"}

@@ -34,17 +34,19 @@ def main() -> None:
         import_llama()
         import uvicorn
 
-        from engine.llm.served_model import Loading, adapt_library
+        from engine.llm.served_model import ModelLoader, adapt_library
 
         adapt_library()
-        loading = Loading(file)
-        app = loading.load()
+        loader = ModelLoader(file)
+        app = loader.load()
     except EngineError as error:
         print(Served(error=to_dict(error)).model_dump_json(), file=output, flush=True)
         os._exit(1)
     listener = _listen(file.socket_path)
-    port = 80 if file.socket_path else listener.getsockname()[1]
-    print(loading.served(port).model_dump_json(), file=output, flush=True)
+    port = 80  # of the address in requests, which a unix socket ignores
+    if not file.socket_path:
+        _, port = listener.getsockname()
+    print(loader.served(port).model_dump_json(), file=output, flush=True)
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
     uvicorn.Server(config).run(sockets=[listener])
     # Native libraries must not hold up the exit, nor crash in it.

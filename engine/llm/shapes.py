@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
@@ -13,9 +13,10 @@ from pydantic_core import from_json
 NOT_JSON = "the answer is not JSON"
 MAX_LENGTH = 1_000_000  # Characters of an answer.
 
+# Models put answers between lines ```json and ```.
 _FENCE = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 _FENCE_BEGUN = re.compile(r"\A```[a-z]*\n")
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 # llama-cpp-python's grammar lets models write control characters into strings.
 _BLANKS = dict.fromkeys(range(32), " ")
@@ -31,7 +32,7 @@ def replace_surrogates(value: Any) -> Any:
     JSON can hold unpaired surrogates, but files cannot.
     """
     if isinstance(value, str):
-        return _HALF.sub("\N{REPLACEMENT CHARACTER}", value)
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
     return value
 
 
@@ -47,6 +48,16 @@ class Entry(BaseModel):
 
 
 AnyEntry = TypeVar("AnyEntry", bound=Entry)
+
+
+class ClosedAnswer(NamedTuple):
+    """A truncated answer that was completed.
+
+    `text`: its JSON. `cut`: whether its last entry was truncated, or none was begun.
+    """
+
+    text: str
+    cut: bool
 
 
 @dataclass(frozen=True)
@@ -91,22 +102,23 @@ class Shape(Generic[AnyEntry]):
                 f"an entry of '{self.name}' lacks a field, or has one of another type"
             ) from None
 
-    def close_truncated(self, text: str) -> tuple[str, bool] | None:
-        """Complete a truncated answer; return its JSON and whether its last entry was truncated.
+    def close_truncated(self, text: str) -> ClosedAnswer | None:
+        """Complete a truncated answer; None if `text` is not the beginning of one of this shape.
 
-        The flag is also True if no entry was begun. A last entry without any text is left out.
-        Returns None if `text` is not the beginning of an answer of this shape.
+        A last entry without any text is left out.
         """
         if len(text) > MAX_LENGTH:
             return None
         body = _FENCE_BEGUN.sub("", _without_thoughts(text)).translate(_BLANKS) or "{"
         try:
+            # All that is there, and without a last string that has no end.
             entries = from_json(body, allow_partial="trailing-strings").get(self.name, [])
             if not isinstance(entries, list):
                 return None
             finished = from_json(body, allow_partial=True).get(self.name, [])
             cut = not entries and "]" not in body
-            if entries and not self.entry.model_fields.keys() <= finished[-1].keys():
+            has_all_fields = entries and self.entry.model_fields.keys() <= finished[-1].keys()
+            if entries and not has_all_fields:
                 cut = True
                 entries[-1] = self._complete(entries[-1])
             complete = [self.entry.model_validate(entry) for entry in entries]
@@ -116,7 +128,7 @@ class Shape(Generic[AnyEntry]):
             complete.pop()
             cut = not complete
         dumped = [entry.model_dump() for entry in complete]
-        return json.dumps({self.name: dumped}, ensure_ascii=False), cut
+        return ClosedAnswer(json.dumps({self.name: dumped}, ensure_ascii=False), cut)
 
     def _complete(self, entry: dict[str, Any]) -> dict[str, Any]:
         """Return a truncated entry with the shortest values that begin with the truncated ones."""
@@ -127,11 +139,13 @@ class Shape(Generic[AnyEntry]):
         }
 
     def has_text(self, entry: AnyEntry) -> bool:
-        """Return whether a text of an entry is not blank."""
-        for name, field in self.entry.model_fields.items():
-            if field.annotation is str and getattr(entry, name).strip():
-                return True
-        return False
+        """Return whether any text of an entry is not blank."""
+        texts = [
+            getattr(entry, name)
+            for name, field in self.entry.model_fields.items()
+            if field.annotation is str
+        ]
+        return any(text.strip() for text in texts)
 
 
 class Event(Entry):
@@ -163,6 +177,7 @@ PAIRS = Shape("questions", Pair)
 
 
 def _parse(text: str) -> Any:
+    """Return the JSON value of an answer. Raises BadAnswerError."""
     if len(text) > MAX_LENGTH:
         raise BadAnswerError("the answer is longer than a million characters")
     body = _without_thoughts(text)
@@ -174,7 +189,9 @@ def _parse(text: str) -> Any:
             body.translate(_BLANKS), parse_constant=_refuse, object_pairs_hook=_build_object
         )
     except (ValueError, RecursionError):
-        raise BadAnswerError(NOT_JSON if body else "the answer is empty") from None
+        if not body:
+            raise BadAnswerError("the answer is empty") from None
+        raise BadAnswerError(NOT_JSON) from None
 
 
 def _without_thoughts(text: str) -> str:
@@ -190,6 +207,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(name: str) -> None:
+    """Reject NaN and Infinity, which are not JSON."""
     raise ValueError(name)
 
 

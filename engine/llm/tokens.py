@@ -27,9 +27,11 @@ def estimate_tokens(text: str) -> int:
     Many tokenizers have one token for each digit and sign, and one for each byte of a script that
     they hardly know.
     """
+    ascii_characters = sum(char.isascii() for char in text)
     signs = sum(char.isascii() and not (char.isalpha() or char.isspace()) for char in text)
-    letters = sum(char.isascii() for char in text) - signs
-    return signs + letters // 3 + len(text.encode("utf-8", "replace")) - letters - signs + 1
+    letters = ascii_characters - signs  # and white space
+    other_bytes = len(text.encode("utf-8", "replace")) - ascii_characters
+    return signs + letters // 3 + other_bytes + 1
 
 
 class ServerTokens:
@@ -52,7 +54,8 @@ class ServerTokens:
     def _count(self, text: str) -> int | None:
         """Count the tokens of a text, or return None if the server does not say."""
         for method in self._methods:
-            if count := method(text):
+            count = method(text)
+            if count:
                 self._methods = [method]
                 return count
         self._methods = []
@@ -66,7 +69,7 @@ class ServerTokens:
             return context
         rows = _rows(self._ask(f"{self._client.address.path}/models"), "data")
         named = [row for row in rows if row.get("id") == self._model] or rows
-        limits = [_number(row.get("max_model_len")) for row in named]
+        limits = [_number(row.get("max_model_len")) for row in named]  # as vLLM calls it
         return min(filter(None, limits), default=0) or self._find_ollama_context()
 
     def _find_ollama_context(self) -> int:
@@ -94,8 +97,11 @@ class ServerTokens:
         if self._model:
             request["model"] = self._model
         answer = self._ask(f"{self._root}/tokenize", request)
+        count = _number(_field(answer, "count"))
         tokens = _field(answer, "tokens")
-        return _number(_field(answer, "count")) or (len(tokens) if isinstance(tokens, list) else 0)
+        if not count and isinstance(tokens, list):
+            return len(tokens)
+        return count
 
     def _count_by_extras(self, text: str) -> int:
         answer = self._ask(f"{self._root}/extras/tokenize/count", {"input": text})
@@ -113,12 +119,18 @@ class ServerTokens:
 
 
 def _field(answer: Any, name: str) -> Any:
-    return answer.get(name) if isinstance(answer, dict) else None
+    """Return a field of a JSON object; None if it is missing or the answer is no object."""
+    if isinstance(answer, dict):
+        return answer.get(name)
+    return None
 
 
 def _rows(answer: Any, name: str) -> list[dict[str, Any]]:
+    """Return the objects in the list that a field of an answer holds; empty if it holds none."""
     rows = _field(answer, name)
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if isinstance(rows, list):
+        return [row for row in rows if isinstance(row, dict)]
+    return []
 
 
 def _number(value: Any) -> int:

@@ -12,12 +12,28 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
-_CONTROL = re.compile(  # ]~b] and [e~[: MiniMax; [unused9]: openPangu
-    r"<(?=[|/a-zA-Z_｜])|(?<=[|｜])[>\]]|\[(?=/?[gs]?[A-Z_][A-Z_0-9]{2,}\]|unused\d+\]|[|｜]|e~\[)|\](?=~!?b)"
+# A bracket of a control token, which a space will separate from the rest.
+_CONTROL = re.compile(
+    r"""
+    <(?=[|/a-zA-Z_｜])  # <|im_start|>, </s>, <start_of_turn>
+    | (?<=[|｜])[>\]]  # the end of <|im_start|> or [|user|]
+    | \[(?=
+        /?[gs]?[A-Z_][A-Z_0-9]{2,}\]  # [INST], [/INST], [gMASK]
+        | unused\d+\]  # [unused9]: openPangu
+        | [|｜]  # [|user|]
+        | e~\[  # [e~[: MiniMax
+    )
+    | \](?=~!?b)  # ]~b]: MiniMax
+    """,
+    re.VERBOSE,
 )
+# Any word in brackets, such as [/INST] or <|user|>.
 _SIGN = re.compile(r"<[^<>\s]{1,60}>|\[[^\[\]\s]{1,60}\]")
+# A word before a colon that ends a line, such as `ASSISTANT:` or `**User**:`.
 _SPEAKER = re.compile(r"([^\W\d_]\w*)[ \t*]*[:：][ \t*]*$", re.MULTILINE)
+# A line such as `### Response:` or `== User Input`.
 _HEADING = re.compile(
     r"^[ \t]*[#@*=]{2,}[ \t]*([^\W\d_][\w ]{0,40}?)[ \t*]*[:：]?[ \t]*$", re.MULTILINE
 )
@@ -40,11 +56,22 @@ class Marks:
     headings: frozenset[str] = frozenset()
 
     def break_up(self, text: str) -> str:
-        """Return `text` with a space in each of these marks."""
-        signs, speakers, headings = _compile_patterns(self)
-        text = signs.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-        text = headings.sub(lambda found: " ".join(found[0]), text)
-        return speakers.sub(lambda found: f"{found[0]} ", text)
+        """Return `text` with a space in each of these marks.
+
+        Such as `[ /INST]`, `# # # Response:` and `ASSISTANT :`.
+        """
+        patterns = _compile_patterns(self)
+        text = patterns.signs.sub(lambda sign: f"{sign[0][0]} {sign[0][1:]}", text)
+        text = patterns.headings.sub(lambda signs: " ".join(signs[0]), text)
+        return patterns.speakers.sub(lambda speaker: f"{speaker[0]} ", text)
+
+
+class _Patterns(NamedTuple):
+    """What finds marks in a text: whole signs, words before a colon, and signs before headings."""
+
+    signs: re.Pattern[str]
+    speakers: re.Pattern[str]
+    headings: re.Pattern[str]
 
 
 KNOWN = Marks(speakers=frozenset(_SPEAKERS.split()), headings=frozenset(_SPEAKERS.split()))
@@ -72,7 +99,7 @@ def neutralize(text: str) -> str:
 
 
 def _space_control_mark(match: re.Match[str]) -> str:
-    """Return half of a control mark with a space where the other half adjoins it."""
+    """Return a bracket of a control token with a space on the side of the rest of the token."""
     before = match.string[: match.start()][-1:]
     if before and before in "|｜":
         return f" {match[0]}"
@@ -80,15 +107,17 @@ def _space_control_mark(match: re.Match[str]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _compile_patterns(marks: Marks) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
+def _compile_patterns(marks: Marks) -> _Patterns:
+    """Return the patterns that find these marks in a document."""
     signs = _join_alternatives(marks.signs)
     speakers = _join_alternatives(marks.speakers)
     headings = _join_alternatives(marks.headings)
-    ended = rf"(?:\w[\w ]{{0,30}} )?(?:{headings})(?:[ \t]*$|[ \t*]*[:：])"
-    return (
+    # Words such as `The Response`, to the end of the line or a colon.
+    heading = rf"(?:\w[\w ]{{0,30}} )?(?:{headings})(?:[ \t]*$|[ \t*]*[:：])"
+    return _Patterns(
         re.compile(signs),
         re.compile(rf"(?<![A-Za-z0-9_])(?:{speakers})(?=\**[:：])", re.IGNORECASE),
-        re.compile(rf"[#@*=]{{2,}}(?=[ \t]*{ended})", re.IGNORECASE | re.MULTILINE),
+        re.compile(rf"[#@*=]{{2,}}(?=[ \t]*{heading})", re.IGNORECASE | re.MULTILINE),
     )
 
 

@@ -21,7 +21,7 @@ SHARES = (0.4, 0.5, 0.6, 0.7)
 Measured in docs/log/training.md.
 """
 WORKSPACE = 300_000_000
-"""Bytes that computing takes in addition to the weights."""
+"""Bytes of memory that computing takes in addition to the weights."""
 _NUMBER_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 Kind = Literal["encoder", "reranker", "language model"]

@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import IO
 
 from engine.core.disk import file_sha256
 from engine.core.errors import CancelledError, ModelError
 from engine.core.platforms.names import is_reserved
 
-BLOCK = 1 << 20
-MAX_FILES = 200
-MAX_NAME = 200
+BLOCK = 1 << 20  # bytes that are read at a time
+MAX_FILES = 200  # of a model
+MAX_LISTED = 10_000  # files of a repository
+MAX_NAME = 200  # characters of a path
 SUFFIXES = frozenset({".safetensors", ".gguf", ".json", ".txt", ".jinja"})
 """Extensions of files that are data: weights without code, configuration, tokenizers."""
+# README.md, LICENSE, LICENCE.txt, NOTICE.
 _PAPERS = re.compile(r"(README\.md|LICEN[CS]E(\.md|\.txt)?|NOTICE(\.md|\.txt)?)", re.IGNORECASE)
 _PICKLES = frozenset({".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".h5", ".msgpack", ".npy"})
-_MODULE = re.compile(r"\d{1,2}_[A-Za-z]{1,40}")
+_MODULE = re.compile(r"\d{1,2}_[A-Za-z]{1,40}")  # the folder of a module, such as 1_Pooling
 _DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from another place."
 
 
@@ -31,7 +34,8 @@ _DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from
 class ModelPart:
     """A file of a model.
 
-    `path` is relative to its folder, with slashes. `sha256` and `blob_id` are "" if not known.
+    `path` is relative to its folder, with slashes. `sha256` and `blob_id` (git's, a sha1) are "" if
+    not known.
     """
 
     path: str
@@ -45,18 +49,18 @@ def check_name(path: str) -> str:
 
     Raises ModelError if it could lead elsewhere.
     """
-    parts = PurePosixPath(path).parts
-    unsafe = (
+    steps = PurePosixPath(path).parts
+    is_unsafe = (
         not path
         or len(path) > MAX_NAME
         or "\\" in path
         or any(ord(char) < 32 for char in path)
-        or path != "/".join(parts)
-        or any(part in ("..", ".", "/") for part in parts)
+        or path != "/".join(steps)  # it has empty steps, or ends with a slash
+        or any(step in ("..", ".", "/") for step in steps)
         or PureWindowsPath(path).drive
-        or any(map(is_reserved, parts))
+        or any(map(is_reserved, steps))
     )
-    if unsafe:
+    if is_unsafe:
         raise ModelError(
             "The model was not taken: one of its files has an unsafe name.",
             f"{path[:MAX_NAME]!r} could be written outside the folder of the model.",
@@ -82,7 +86,7 @@ def choose_parts(parts: Sequence[ModelPart], globs: Sequence[str] = ()) -> list[
 
     Raises ModelError if a name is unsafe, weights are missing, or all are pickled.
     """
-    if len(parts) > MAX_FILES * 50:
+    if len(parts) > MAX_LISTED:
         raise _incomplete_error("It lists too many files.")
     for part in parts:
         check_name(part.path)
@@ -139,10 +143,16 @@ def hash_blob(path: Path, should_stop: Callable[[], bool] = lambda: False) -> st
     """Return git's id of a file: sha1 of a header and its content."""
     digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(file, should_stop):
             digest.update(block)
     return digest.hexdigest()
+
+
+def read_blocks(file: IO[bytes], should_stop: Callable[[], bool]) -> Iterator[bytes]:
+    """Yield a file in blocks. Raises CancelledError once the user has asked to stop."""
+    while block := file.read(BLOCK):
+        check_stop(should_stop)
+        yield block
 
 
 def check_part(
@@ -158,18 +168,18 @@ def check_part(
     check_stop(should_stop)
     sha256 = file_sha256(path)
     if part.sha256:
-        same = sha256 == part.sha256
+        is_same = sha256 == part.sha256
     elif part.blob_id:
-        same = hash_blob(path, should_stop) == part.blob_id
+        is_same = hash_blob(path, should_stop) == part.blob_id
     else:
         raise altered_error(part.path, "No digest of it is known, so it cannot be checked.")
-    if not same:
+    if not is_same:
         raise altered_error(part.path, "Its digest is not the one that it should have.")
     return ModelPart(part.path, size, sha256, part.blob_id)
 
 
 def hash_part(path: Path, name: str, should_stop: Callable[[], bool] = lambda: False) -> ModelPart:
-    """Return the manifest entry of the file at `path`."""
+    """Return the part called `name`, with both digests of the file at `path`."""
     check_stop(should_stop)
     return ModelPart(name, path.stat().st_size, file_sha256(path), hash_blob(path, should_stop))
 

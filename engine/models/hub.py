@@ -33,8 +33,9 @@ ENDPOINT = "HF_ENDPOINT"
 TIMEOUT = 30.0
 """Seconds without data after which a connection is given up."""
 RETRIES = 3
-# Seconds before a broken connection is retried.
+"""Broken connections in a row without any new byte after which a fetch is given up."""
 PAUSE = 1.0
+"""Seconds before a broken connection is retried."""
 MAX_FILE_BYTES = 64_000_000_000
 # Maximum size of a file without a sha256.
 MAX_SMALL_BYTES = 100_000_000
@@ -71,7 +72,7 @@ def read_endpoint() -> str:
     Raises UsageError if it is not https, except on this machine.
     """
     address = (os.environ.get(ENDPOINT) or DEFAULT_HUB).rstrip("/")
-    with suppress(ValueError):
+    with suppress(ValueError):  # an address that cannot be split
         url = urlsplit(address)
         if url.scheme == "https" and url.hostname:
             return address
@@ -100,7 +101,8 @@ def fetch_model(
 ) -> tuple[Path, InstalledModel]:
     """Fetch a model into a hidden folder and return the folder and its manifest.
 
-    They are for `install` or a pack. The next call continues after a broken connection. Raises
+    They are for `install` or a pack. `progress`: called with the bytes done and those of all files.
+    The next call continues after a broken connection. Raises
     UsageError if fetching is forbidden, EngineError if the hub cannot be reached or refuses,
     ModelError for a model with unsafe or altered files, ResourceError on a full disk,
     CancelledError.
@@ -191,10 +193,13 @@ class HubClient:
         if not _COMMIT.fullmatch(commit):
             raise _malformed_error(self.endpoint, "It names no commit.")
         parts = []
-        for sibling in info.siblings or []:
-            sha256 = sibling.lfs.sha256 if sibling.lfs else ""
-            size = sibling.lfs.size if sibling.lfs else sibling.size
-            parts.append(ModelPart(sibling.rfilename, size or 0, sha256, sibling.blob_id or ""))
+        for file in info.siblings or []:
+            size = file.size
+            sha256 = ""
+            if file.lfs:  # a large file: git itself holds a pointer to it
+                size = file.lfs.size
+                sha256 = file.lfs.sha256
+            parts.append(ModelPart(file.rfilename, size or 0, sha256, file.blob_id or ""))
         return Repository(commit, tuple(parts))
 
     def download(
@@ -233,7 +238,7 @@ class HubClient:
         incomplete = target.with_name(f"{target.name}.incomplete")
         with disk_errors(f"{target} could not be written."):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tries = 0
+        failures = 0  # in a row, without a new byte
         while True:
             size_before = _read_size(incomplete)
             try:
@@ -241,15 +246,21 @@ class HubClient:
                     self._stream(transfer, part, incomplete, done)
                 break
             except EngineError as error:
-                tries = 0 if _read_size(incomplete) > size_before else tries + 1
-                if error.code != "hub-unreachable" or tries >= RETRIES:
+                failures += 1
+                if _read_size(incomplete) > size_before:
+                    failures = 0
+                if error.code != "hub-unreachable" or failures >= RETRIES:
                     raise
             time.sleep(PAUSE)
         with disk_errors(f"{target} could not be written."):
             replace(incomplete, target)
 
     def _stream(self, transfer: Transfer, part: ModelPart, incomplete: Path, done: int) -> None:
-        """Append what is missing of a file, in one request."""
+        """Append what is missing of a file, in one request.
+
+        A hub that cannot continue sends the whole file, which replaces the part. `done` is the
+        bytes of the files before it.
+        """
         from huggingface_hub import get_session, hf_hub_url
         from huggingface_hub.utils._headers import build_hf_headers
         from huggingface_hub.utils._http import hf_raise_for_status
@@ -265,16 +276,19 @@ class HubClient:
         if 0 < size == part.size:
             return
         if 0 < size < part.size:
-            headers["Range"] = f"bytes={size}-"
+            headers["Range"] = f"bytes={size}-"  # of a longer one, all is fetched again
         with get_session().stream("GET", url, headers=headers) as response:
             if response.is_error:
                 response.read()
             hf_raise_for_status(response)
-            continues = response.status_code == 206 and _starts_at(response, size)
-            size = size if continues else 0
+            mode = "ab"
+            content_range = response.headers.get("Content-Range", "")
+            if response.status_code != 206 or not content_range.startswith(f"bytes {size}-"):
+                mode = "wb"
+                size = 0
             with (
                 disk_errors(f"{incomplete} could not be written."),
-                incomplete.open("ab" if continues else "wb") as file,
+                incomplete.open(mode) as file,
             ):
                 for block in response.iter_raw():
                     check_stop(transfer.should_stop)
@@ -330,11 +344,10 @@ class HubClient:
                 code="hub-refused",
             ) from error
         except (ImportError, httpx2.InvalidURL) as error:
+            why = first_line(error)
             # The client imports what a SOCKS proxy needs, which is not installed with the program.
             if isinstance(error, ImportError):
                 why = "SOCKS proxies cannot be used."
-            else:
-                why = first_line(error)
             raise EngineError(
                 f"The hub {self.endpoint} could not be reached.",
                 why,
@@ -354,7 +367,10 @@ class HubClient:
 
 
 def _check_listed(part: ModelPart) -> None:
-    """Raise ModelError for a file without a digest, or of an impossible size."""
+    """Raise ModelError for a file without a digest, or of an impossible size.
+
+    Large files have a sha256, others only git's sha1.
+    """
     if part.sha256:
         digest = _DIGEST.fullmatch(part.sha256)
         limit = MAX_FILE_BYTES
@@ -369,10 +385,6 @@ def _check_listed(part: ModelPart) -> None:
 
 def _read_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
-
-
-def _starts_at(response: httpx2.Response, size: int) -> bool:
-    return response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
 
 
 def _malformed_error(endpoint: str, why: str) -> EngineError:

@@ -52,10 +52,10 @@ class InstalledModel:
     @property
     def path(self) -> Path:
         """The path for settings: the (first) GGUF file of a language model, else the folder."""
-        files = sorted(part.path for part in self.files if part.path.lower().endswith(".gguf"))
-        if self.kind == "language model":
-            return self.folder / files[0]
-        return self.folder
+        if self.kind != "language model":
+            return self.folder
+        files = [part.path for part in self.files if part.path.lower().endswith(".gguf")]
+        return self.folder / min(files)
 
 
 def models_folder() -> Path:
@@ -114,6 +114,7 @@ def parse_manifest(text: str | bytes) -> InstalledModel:
 
 
 def _parse_part(data: Any) -> ModelPart:
+    """Read a file's entry in a manifest. Raises ModelError, ValueError, KeyError, TypeError."""
     part = ModelPart(
         check_name(str(data["path"])), int(data["size"]), str(data["sha256"]), str(data["blob_id"])
     )
@@ -148,7 +149,9 @@ def read_installed(name: str) -> InstalledModel | None:
 def list_installed() -> list[InstalledModel]:
     """List the installed models that have a manifest, by name."""
     folder = models_folder()
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if not folder.is_dir():
+        return []
+    names = sorted(path.name for path in folder.iterdir())
     return [model for model in map(read_installed, names) if model is not None]
 
 
@@ -158,7 +161,8 @@ def find_installed_folder(name: str) -> Path | None:
     None if it is not installed.
     """
     names = [name]
-    if entry := find_model(name):
+    entry = find_model(name)
+    if entry:
         names.append(entry.name)
     for candidate in names:
         folder = models_folder() / candidate

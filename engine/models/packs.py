@@ -12,14 +12,15 @@ from pathlib import Path
 
 from engine.core.disk import check_room, disk_errors, replace_file
 from engine.core.errors import ModelError, UsageError
-from engine.models.files import BLOCK, altered_error, check_part, check_stop, check_weights, is_data
+from engine.models.files import altered_error, check_part, check_weights, is_data, read_blocks
 from engine.models.installed import InstalledModel, format_manifest, parse_manifest
 
 SUFFIX = ".modelpack"
 MANIFEST = "manifest.json"
 FILES = "files/"
-MAX_MANIFEST = 1 << 20
+MAX_MANIFEST = 1 << 20  # bytes
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The first time that a ZIP archive can hold: equal models give equal packs."""
 
 
 def is_pack(path: Path) -> bool:
@@ -68,11 +69,11 @@ def write_pack(
 def _write_file(
     archive: zipfile.ZipFile, source: Path, name: str, should_stop: Callable[[], bool]
 ) -> None:
+    """Add a file under a name, block by block."""
     info = zipfile.ZipInfo(name, _EPOCH)
     info.file_size = source.stat().st_size
     with source.open("rb") as old, archive.open(info, "w", force_zip64=True) as new:
-        while block := old.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(old, should_stop):
             new.write(block)
 
 
@@ -85,7 +86,7 @@ def read_pack_manifest(path: Path) -> InstalledModel:
         with zipfile.ZipFile(path) as archive:
             return _read_manifest(archive)
     except (zipfile.BadZipFile, OSError, NotImplementedError, RuntimeError, EOFError) as error:
-        raise _invalid(path, str(error)) from error
+        raise _invalid_error(path, str(error)) from error
 
 
 def unpack(
@@ -108,7 +109,7 @@ def unpack(
                 _unpack_file(archive, FILES + part.path, target, part.size, should_stop)
                 check_part(target, part, should_stop)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-        raise _invalid(path, str(error)) from error
+        raise _invalid_error(path, str(error)) from error
     return model
 
 
@@ -119,21 +120,26 @@ def _read_manifest(archive: zipfile.ZipFile) -> InstalledModel:
     by_name = {entry.filename: entry for entry in entries}
     manifest = by_name.get(MANIFEST)
     if manifest is None or manifest.file_size > MAX_MANIFEST:
-        raise _invalid(path, "It has no manifest.")
+        raise _invalid_error(path, "It has no manifest.")
     model = parse_manifest(archive.read(manifest))
     for entry in entries:
-        kind = stat.S_IFMT(entry.external_attr >> 16)
+        kind = stat.S_IFMT(entry.external_attr >> 16)  # there, ZIP holds the mode of Unix
         if kind not in (0, stat.S_IFREG):
-            raise _unsafe(path, f"{entry.filename!r} is a link, a folder or a device.")
-        if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-            raise _unsafe(path, f"{entry.filename!r} is compressed or encrypted.")
+            raise _unsafe_error(path, f"{entry.filename!r} is a link, a folder or a device.")
+        is_encrypted = entry.flag_bits & 1
+        if entry.compress_type != zipfile.ZIP_STORED or is_encrypted:
+            raise _unsafe_error(path, f"{entry.filename!r} is compressed or encrypted.")
     expected = {MANIFEST, *(FILES + part.path for part in model.files)}
     if len(entries) != len(by_name) or by_name.keys() != expected:
         odd = min(by_name.keys() ^ expected, default=MANIFEST)
-        raise _unsafe(path, f"{odd!r} is not in both the pack and its manifest, or is there twice.")
+        raise _unsafe_error(
+            path, f"{odd!r} is not in both the pack and its manifest, or is there twice."
+        )
     for part in model.files:
         if not is_data(part.path):
-            raise _unsafe(path, f"{part.path} is neither weights, configuration nor a tokenizer.")
+            raise _unsafe_error(
+                path, f"{part.path} is neither weights, configuration nor a tokenizer."
+            )
     names = [part.path for part in model.files]
     check_weights(names, names)
     return model
@@ -146,21 +152,21 @@ def _unpack_file(
     size: int,
     should_stop: Callable[[], bool],
 ) -> None:
+    """Write a file of a pack. Raises ModelError for one of more than `size` bytes."""
     written = 0
     with (
         disk_errors(f"{target} could not be written."),
         archive.open(name) as source,
         target.open("xb") as file,
     ):
-        while block := source.read(BLOCK):
-            check_stop(should_stop)
+        for block in read_blocks(source, should_stop):
             written += len(block)
             if written > size:
                 raise altered_error(name, f"It has more than {size:,} bytes.")
             file.write(block)
 
 
-def _invalid(path: Path, why: str) -> ModelError:
+def _invalid_error(path: Path, why: str) -> ModelError:
     return ModelError(
         f"{path.name} is no model pack, or is damaged.",
         why,
@@ -169,7 +175,7 @@ def _invalid(path: Path, why: str) -> ModelError:
     )
 
 
-def _unsafe(path: Path, why: str) -> ModelError:
+def _unsafe_error(path: Path, why: str) -> ModelError:
     return ModelError(
         f"The model pack {path.name} was not taken: it is unsafe.",
         why,

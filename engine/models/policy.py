@@ -25,11 +25,11 @@ def policy_files() -> tuple[Path, ...]:
 def check_fetching_allowed(name: str) -> None:
     """Raise UsageError if the environment or a policy forbids fetching the model `name`."""
     if os.environ.get(VARIABLE, "") not in ("", "0"):
-        raise _forbidden(name, f"{VARIABLE} is set in the environment.")
+        raise _forbidden_error(name, f"{VARIABLE} is set in the environment.")
     for file in policy_files():
         reason = find_prohibition(file)
         if reason:
-            raise _forbidden(name, reason)
+            raise _forbidden_error(name, reason)
 
 
 def find_prohibition(file: Path) -> str:
@@ -44,15 +44,14 @@ def find_prohibition(file: Path) -> str:
     except (OSError, ValueError) as error:
         return f"The policy {file} cannot be read: {error}."
     models = policy.get("models", {})
-    allowed = models.get("fetch", True) if isinstance(models, dict) else None
-    if allowed is True:
+    if isinstance(models, dict) and models.get("fetch", True) is True:
         return ""
-    if allowed is False:
+    if isinstance(models, dict) and models["fetch"] is False:
         return f"The administrator of this machine forbids it in {file}."
     return f"In the policy {file}, models.fetch is neither true nor false."
 
 
-def _forbidden(name: str, why: str) -> UsageError:
+def _forbidden_error(name: str, why: str) -> UsageError:
     return UsageError(
         f"The model {name} was not fetched: this machine fetches no models.",
         why,

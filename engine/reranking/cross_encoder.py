@@ -12,7 +12,7 @@ import numpy as np
 from engine.core.errors import ModelError, first_line
 from engine.encoders.deferred import light_imports
 from engine.encoders.hardware import Hardware
-from engine.encoders.model_folder import longest_text
+from engine.encoders.model_folder import read_max_tokens
 from engine.encoders.text_model import encodable, pad_rows
 from engine.reranking.folder import is_modular
 
@@ -38,7 +38,7 @@ class CrossEncoder:
     def __init__(self, path: Path, hardware: Hardware) -> None:
         self._device = hardware.device
         self._model, self._tokenizer = _load(path, hardware)
-        self.max_tokens = min(MAX_TOKENS, longest_text(path))
+        self.max_tokens = min(MAX_TOKENS, read_max_tokens(path))
 
     def scores(self, query: str, passages: Sequence[str]) -> Floats:
         """Return the scores (n,) of a query with n passages, computed in batches of like length."""

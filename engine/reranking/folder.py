@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.core.disk import remembered_sha256
 from engine.core.errors import ModelError
-from engine.encoders.model_folder import module_folders, read_object
+from engine.encoders.model_folder import read_modules, read_object
 from engine.encoders.weights_file import tensor_names
 from engine.models.installed import find_installed_folder
 
@@ -87,7 +87,7 @@ def _module_files(path: Path) -> list[Path]:
     Raises ModelError for one that is not of sentence-transformers.
     """
     files = [path / "modules.json", path / "config_sentence_transformers.json"]
-    for kind, folder in module_folders(path):
+    for kind, folder in read_modules(path):
         if not kind.startswith(_OWN_MODULES):
             raise _unusable(path, f"Its module {kind} is custom Python code, which is never run.")
         if folder == path:

@@ -20,6 +20,7 @@ from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+# contracts/./ or ., with the folder as its group
 _DIRECT = re.compile(r"/?(?:(.*[^/])/)?\./?")
 HERE = "."
 """Last part of a path glob that matches only the files directly in a folder: `contracts/./`."""
@@ -97,16 +98,11 @@ class SearchFilter:
         return passes
 
     def _is_tagged(self, document: Document) -> bool:
-        for tag in self.tags:
-            if _has_tag(document, tag):
-                return True
-        return not self.tags
+        return not self.tags or any(_has_tag(document, tag) for tag in self.tags)
 
     def _has_author(self, document: Document) -> bool:
-        for author in self.authors:
-            if _is_author(author, document.author):
-                return True
-        return not self.authors
+        names = self.authors
+        return not names or any(_is_author(name, document.author) for name in names)
 
     def _has_date(self, document: Document) -> bool:
         date = date_of(document)
@@ -222,6 +218,7 @@ def _find_formats(document: Document, containers: Container[tuple[str, str]]) ->
 
 
 def _is_author(wanted: str, author: str) -> bool:
+    """Tell whether a text is part of an author's name, or in quotes the whole of it."""
     wanted = compose_accents(wanted).casefold()
     author = compose_accents(author).casefold()
     if len(wanted) > 2 and wanted[0] == wanted[-1] == '"':
@@ -230,6 +227,7 @@ def _is_author(wanted: str, author: str) -> bool:
 
 
 def _has_tag(document: Document, wanted: str) -> bool:
+    """Tell whether a document has a tag, or one below it: `project/alpha` for `project`."""
     wanted = compose_accents(wanted).casefold().strip().lstrip("#")
     if not document.tags:
         return False
@@ -275,6 +273,7 @@ def _name_language(code: str) -> str:
 
 def _read_year(document: Document) -> str:
     """Return the year of a document's date, in the user's time zone."""
+    # From year 69 to 8307, which every system can convert.
     seconds = max(-6e10, min(date_of(document), 2e11))
     return f"{to_local(seconds):%Y}"
 

@@ -219,12 +219,12 @@ class Searcher:
         return hits
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
-        least, reason = self._loaded.threshold()
+        min_similarity, reason = self._loaded.threshold()
         rankings.by_ranker["semantic"], note = hide_weak(
-            rankings.by_ranker["semantic"], top, least, reason
+            rankings.by_ranker["semantic"], top, min_similarity, reason
         )
         rankings.add_note(note)
-        if least is None:
+        if min_similarity is None:
             rankings.commands.append("evaluate")
 
     def _add_notes(

@@ -27,7 +27,11 @@ def methods(project: ProjectFolder) -> Mapping[str, Callable[..., Task]]:
     returns a task that the server runs later, in order, on another thread; the task may raise any
     EngineError.
     """
-    handlers = {**HANDLERS, **answers.Answering().handlers, **preferring.Comparing().handlers}
+    handlers = {
+        **HANDLERS,
+        **answers.AnswerWriter().handlers,
+        **preferring.ListComparer().handlers,
+    }
     return {
         kind.method: partial(_build_task, project, kind, handler)
         for kind, handler in handlers.items()
@@ -41,5 +45,9 @@ def _build_task(
     /,
     **params: Any,
 ) -> Task:
+    """Return a task that handles a request with these params.
+
+    The parameters of this function are positional, since params may have their names.
+    """
     request = from_json(kind, params, strict=True)
     return lambda: to_json(handler(project, request))

@@ -13,7 +13,7 @@ from engine.core.messages.wire import Request
 from engine.project.folder import ProjectFolder
 
 
-class Answering:
+class AnswerWriter:
     """Writes answers about one project in a thread that ends with the process."""
 
     def __init__(self) -> None:

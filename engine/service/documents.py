@@ -15,7 +15,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.files import UNREAD
 from engine.project.store.store import Store
 
-SKIPPED_SHOWN = 500
+SKIPPED_SHOWN = 500  # files
 STATES = ("read", *UNREAD)
 
 
@@ -25,11 +25,11 @@ def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
     from engine.settings.load import validate
 
     started = time.monotonic()
-    given = to_json(request)
-    settings = validate({"corpus": given})
-    if len(given) < len(fields(messages.Scan)):  # the others come from project.toml
-        given_values = settings.corpus.model_dump(include=set(given))
-        corpus = project.settings().corpus.model_copy(update=given_values)
+    requested = to_json(request)
+    settings = validate({"corpus": requested})
+    if len(requested) < len(fields(messages.Scan)):  # the others come from project.toml
+        requested_values = settings.corpus.model_dump(include=set(requested))
+        corpus = project.settings().corpus.model_copy(update=requested_values)
         settings = settings.model_copy(update={"corpus": corpus})
     corpus = settings.corpus
     listing = scan_files(
@@ -66,24 +66,23 @@ def skipped(project: ProjectFolder, _request: messages.ReadSkipped) -> messages.
     Those that can be tried again come first.
     """
     with closing(project.store()) as store:
-        files = unsearched(store)
+        files = list_unsearched(store)
         for source, path, reason in store.unread_parts():
-            files.append(messages.Unread(source, path, reason, True))
+            files.append(messages.Unread(source, path, reason, retryable=True))
     files.sort(key=lambda file: (not file.retryable, file.path, file.source))
     retryable = sum(file.retryable for file in files)
     return messages.UnreadFiles(tuple(files[:SKIPPED_SHOWN]), len(files), retryable)
 
 
-def unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
+def list_unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
     """Return the files that are not searched, in both states or one of them, by path."""
     files = [
-        messages.Unread(source, path, reason, True)
+        messages.Unread(source, path, reason, retryable=True)
         for source, path, reason in store.unread_files(state)
     ]
     if state != "quarantined":  # files that were not even tried count as skipped
-        files += [
-            messages.Unread(file.source, file.path, file.reason, False) for file in store.left_out()
-        ]
+        for file in store.left_out():
+            files.append(messages.Unread(file.source, file.path, file.reason, retryable=False))
     return sorted(files, key=lambda file: (file.path, file.source))
 
 

@@ -115,6 +115,7 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
 
 
 def _sort_key(query: Query) -> tuple[bool, str]:
+    """Return a key that puts queries worded as people ask first, and orders them at random."""
     digest = hashlib.sha256(fold(query.text).encode()).hexdigest()
     return query.kind not in AS_ASKED, digest
 

@@ -18,10 +18,11 @@ def check_usable(kind: Kind, folder: Path) -> None:
     elif kind == "reranker":
         resolve_cross_encoder(folder, folder)
     else:
+        # The header of a split model is that of its first part.
         for file in sorted(folder.glob("*.gguf"))[:1]:
-            wrong = not_a_writer(file, read_header(file))
-            if wrong is not None:
-                raise wrong
+            unsuitable = not_a_writer(file, read_header(file))
+            if unsuitable is not None:
+                raise unsuitable
 
 
 def find_kind(folder: Path) -> Kind:
@@ -30,14 +31,9 @@ def find_kind(folder: Path) -> Kind:
     from engine.reranking.folder import HEAD, is_modular
 
     config = folder / "config.json"
-    if config.is_file():
-        architectures = read_object(config).get("architectures")
-    else:
-        architectures = None
-    if isinstance(architectures, list) and architectures:
-        first = str(architectures[0])
-    else:
-        first = ""
-    if first.endswith(HEAD) or is_modular(folder):
+    architectures = read_object(config).get("architectures") if config.is_file() else None
+    if isinstance(architectures, list) and architectures and str(architectures[0]).endswith(HEAD):
+        return "reranker"
+    if is_modular(folder):
         return "reranker"
     return "encoder"

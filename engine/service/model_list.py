@@ -31,29 +31,30 @@ def list_all_models(context: int, free: int | None = None) -> list[ListedModel]:
         free = int(psutil.virtual_memory().available)
     installed = {real_path(model.path): model for model in list_installed()}
     uses = find_uses()
-    found = [_list_writer(file, installed, uses) for file in list_models(context, free)]
-    listed = {real_path(model.path) for model in found if model.path}
+    listed = [_describe_writer(file, installed, uses) for file in list_models(context, free)]
+    writers = {real_path(model.path) for model in listed if model.path}
     for encoder in list_encoders():
         path = _find_encoder_path(encoder)
-        if path not in listed:
-            found.append(_list_encoder(encoder, path, installed, uses, free))
+        if path not in writers:
+            listed.append(_describe_encoder(encoder, path, installed, uses, free))
     for model in installed.values():
         if model.kind == "reranker":
-            found.append(_list_reranker(model, uses, free))
+            listed.append(_describe_reranker(model, uses, free))
     here = {model.name for model in installed.values()}
     disk = free_space()
     for entry in read_catalogue():
         if entry.name not in here:
-            found.append(_list_entry(entry, free, disk))
-    return found
+            listed.append(_describe_entry(entry, free, disk))
+    return listed
 
 
-def _list_writer(
+def _describe_writer(
     file: ModelFile, installed: dict[Path, InstalledModel], uses: dict[Path, list[str]]
 ) -> ListedModel:
+    """Return a language model, as its file and the folder of models describe it."""
     path = real_path(file.path)
-    known = {field.name: getattr(file, field.name) for field in fields(ModelFile)}
-    listed = ListedModel(**known, used_by=tuple(uses.get(path, ())))
+    properties = {field.name: getattr(file, field.name) for field in fields(ModelFile)}
+    listed = ListedModel(**properties, used_by=tuple(uses.get(path, ())))
     return _with_origin(listed, installed.get(path))
 
 
@@ -67,17 +68,19 @@ def _with_origin(listed: ListedModel, model: InstalledModel | None) -> ListedMod
 def _find_encoder_path(encoder: EncoderFile) -> Path:
     from engine.encoders.model_folder import BUNDLED_NAMES, bundled_folder
 
-    return real_path(bundled_folder() if encoder.model in BUNDLED_NAMES else Path(encoder.model))
+    if encoder.model in BUNDLED_NAMES:
+        return real_path(bundled_folder())
+    return real_path(Path(encoder.model))
 
 
-def _list_encoder(
+def _describe_encoder(
     encoder: EncoderFile,
     path: Path,
     installed: dict[Path, InstalledModel],
     uses: dict[Path, list[str]],
     free: int,
 ) -> ListedModel:
-    memory = encoder.size
+    """Return an encoder, as its files and the folder of models describe it."""
     listed = ListedModel(
         path=path,
         place=encoder.place,
@@ -89,8 +92,8 @@ def _list_encoder(
         context=encoder.max_tokens,
         chat_template=None,
         problem=encoder.problem,
-        memory=memory,
-        fits=None if encoder.problem else memory <= free,
+        memory=encoder.size,
+        fits=None if encoder.problem else encoder.size <= free,
         kind="encoder",
         languages=encoder.languages,
         dimension=encoder.dimension,
@@ -99,7 +102,10 @@ def _list_encoder(
     return _with_origin(listed, installed.get(path))
 
 
-def _list_reranker(model: InstalledModel, uses: dict[Path, list[str]], free: int) -> ListedModel:
+def _describe_reranker(
+    model: InstalledModel, uses: dict[Path, list[str]], free: int
+) -> ListedModel:
+    """Return an installed reranker, with the reason if it cannot be used."""
     problem = ""
     try:
         check_usable(model.kind, model.folder)
@@ -126,7 +132,8 @@ def _list_reranker(model: InstalledModel, uses: dict[Path, list[str]], free: int
     )
 
 
-def _list_entry(entry: CatalogueModel, free: int, disk: int) -> ListedModel:
+def _describe_entry(entry: CatalogueModel, free: int, disk: int) -> ListedModel:
+    """Return a model of the catalogue. `free`, `disk`: bytes free in memory and on the disk."""
     return ListedModel(
         path=None,
         place="catalogue",
@@ -172,11 +179,10 @@ def _list_named_models(folder: Path) -> Iterator[Path]:
         settings = ProjectFolder.open(folder).settings()
     except (EngineError, OSError):
         return
-    if settings.encoder.endpoint:
-        encoders = []
-    else:
-        encoders = [settings.encoder.model]
-    for named in filter(None, [*encoders, settings.encoder.small_model]):
+    encoders = [settings.encoder.small_model]
+    if not settings.encoder.endpoint:  # with a server, the model is not used
+        encoders.insert(0, settings.encoder.model)
+    for named in filter(None, encoders):
         with suppress(EngineError, OSError, ValueError):
             yield real_path(model_path(named))
     if settings.queries.model:
@@ -185,4 +191,6 @@ def _list_named_models(folder: Path) -> Iterator[Path]:
     for named in filter(None, [settings.search.reranker, settings.training.cross_encoder]):
         with suppress(OSError, ValueError, RuntimeError):
             path = folder / Path(named).expanduser()
-            yield real_path(path if path.exists() else find_installed_folder(named) or path)
+            if not path.exists():
+                path = find_installed_folder(named) or path
+            yield real_path(path)

@@ -60,15 +60,16 @@ def get_model(
 def _write_pack(
     entry: CatalogueModel, to: Path, progress: Progress, should_stop: Stop
 ) -> ModelChange:
+    """Write a pack into the folder `to`, of the installed model or else of one that is fetched."""
     target = check_pack_target(to, entry.name)
     installed = read_installed(entry.name)
     if installed and installed.repository == entry.repository:
         verify(installed, should_stop)
-        return _build_change(
-            installed, write_pack(installed.folder, installed, target, should_stop)
-        )
+        write_pack(installed.folder, installed, target, should_stop)
+        return _build_change(installed, target)
     with _fetch_checked(entry, progress, should_stop) as (folder, model):
-        return _build_change(model, write_pack(folder, model, target, should_stop))
+        write_pack(folder, model, target, should_stop)
+        return _build_change(model, target)
 
 
 @contextmanager
@@ -120,6 +121,7 @@ def add(
 
 
 def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
+    """Unpack a model pack, check the model and install it under its name or another."""
     from engine.models.packs import read_pack_manifest
 
     model = read_pack_manifest(source)
@@ -133,6 +135,7 @@ def _add_pack(source: Path, name: str, should_stop: Stop) -> ModelChange:
 
 
 def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
+    """Copy a folder's files that loading may read, check the model and install it."""
     from engine.encoders.model_folder import folder_name
 
     name = check_model_name(name or folder_name(source))
@@ -150,9 +153,10 @@ def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
 def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[ModelPart]:
     """Copy the files that loading may read, links followed; pickles and code stay behind."""
     for path in sorted(source.rglob("*")):
-        name = path.relative_to(source).as_posix()
-        hidden = any(part.startswith(".") for part in path.relative_to(source).parts)
-        if hidden or not path.is_file() or not is_data(name) or is_pickle(name):
+        relative = path.relative_to(source)
+        name = relative.as_posix()
+        is_hidden = any(part.startswith(".") for part in relative.parts)
+        if is_hidden or not path.is_file() or not is_data(name) or is_pickle(name):
             continue
         copy = target / check_name(name)
         with disk_errors(f"{copy} could not be written."):
@@ -171,10 +175,7 @@ def remove_model(name: str) -> Path:
     Raises UsageError where a project uses it, or it is not there.
     """
     installed = read_installed(name)
-    if installed:
-        path = installed.path
-    else:
-        path = models_folder() / name
+    path = installed.path if installed else models_folder() / name
     projects = find_uses().get(real_path(path), [])
     if projects:
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
 from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help
@@ -43,15 +43,16 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         forecast = None
         if timed:
             with suppress(EngineError):  # such as a model that cannot be loaded: the run reports it
-                if found := estimate(snapshot, due):
-                    forecast = found.event
+                estimated = estimate(snapshot, due)
+                if estimated:
+                    forecast = estimated.event
         needed: dict[str, int] = dict.fromkeys(CERTIFYING, TYPICAL)
-        measured, advised = _read_needs(snapshot)
-        needed.update(measured)
-        if counts["judged"] < needed["judged"] and advised:
-            needed["judged"] = advised  # the report advises a few more, as a margin
+        needs = _read_needs(snapshot)
+        needed.update(needs.by_rung)
+        if counts["judged"] < needed["judged"] and needs.advised_judged:
+            needed["judged"] = needs.advised_judged  # a few more, as a margin
         rung = _choose_rung(counts, needed)
-        index_megabytes = _index_megabytes(snapshot)
+        index_megabytes = _estimate_index_megabytes(snapshot)
         experience = _find_experience(snapshot)
         helps: list[Help] = []
         if not counts["model"] and not counts["imported"]:
@@ -77,9 +78,9 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         helps=tuple(helps),
         up_to_date=not due,
         possible=max(counts.values()) >= MIN_TO_DECIDE,
-        measured=advised not in (None, TYPICAL),
+        measured=needs.advised_judged not in (None, TYPICAL),
         counted=rung != "document" or is_generated,
-        flattery=_flattery(rung, experience),
+        flattery=_estimate_flattery(rung, experience),
         expects=experience is not None and not experience.widened,
         index_megabytes=index_megabytes,
         teacher=teacher,
@@ -97,10 +98,17 @@ def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> R
     return max(CERTIFYING, key=lambda rung: min(counts[rung], MIN_FOR_SPREAD))
 
 
-def _read_needs(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | None]:
-    """Return how many queries of each kind the last evaluation found necessary.
+class _Needs(NamedTuple):
+    """How many queries of each rung are needed, and how many judged questions were advised."""
 
-    It knows how much they vary. Also how many judged questions it advised.
+    by_rung: Mapping[str, int]
+    advised_judged: int | None
+
+
+def _read_needs(snapshot: ProjectSnapshot) -> _Needs:
+    """Return what the last evaluation, which knows how much queries vary, found necessary.
+
+    Nothing before the first evaluation.
     """
     from engine.evaluation.reporting.report import read_report
 
@@ -110,8 +118,8 @@ def _read_needs(snapshot: ProjectSnapshot) -> tuple[Mapping[str, int], int | Non
             report = read_report(snapshot.project.folder_of(artifact))
             decision = report["selection"]["hybrid"]["decision"] or {}
             needed = {row["rung"]: row["needed"] for row in decision.get("ladder", ())}
-            return needed, decision.get("judged_needed")
-    return {}, None
+            return _Needs(needed, decision.get("judged_needed"))
+    return _Needs({}, None)
 
 
 def _find_experience(snapshot: ProjectSnapshot) -> ProjectExperience | None:
@@ -124,15 +132,15 @@ def _find_experience(snapshot: ProjectSnapshot) -> ProjectExperience | None:
     return None
 
 
-def _flattery(rung: RungName, experience: ProjectExperience | None) -> float:
+def _estimate_flattery(rung: RungName, experience: ProjectExperience | None) -> float:
     """Return by how many points of semantic search queries of a rung may flatter."""
     if rung not in FLATTERING:
         return 0.0
-    known = experience.rung_errors("semantic") if experience is not None else {}
-    return Z * find_rung_error(rung, "semantic", known)
+    known_errors = experience.rung_errors("semantic") if experience is not None else {}
+    return Z * find_rung_error(rung, "semantic", known_errors)
 
 
-def _index_megabytes(snapshot: ProjectSnapshot) -> int:
+def _estimate_index_megabytes(snapshot: ProjectSnapshot) -> int:
     """Return the size of one more vector index on disk; 0 if nothing is embedded yet."""
     from engine.vectors.index_build import index_megabytes
 

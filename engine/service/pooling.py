@@ -64,7 +64,7 @@ class Pooler:
                 failures.append(error)
                 continue
             hits |= {hit.chunk_id: hit for hit in found.hits}
-            if mode == "hybrid":
+            if mode == "hybrid":  # its notes are about both rankers
                 self.notes |= dict.fromkeys(found.notes)
         if len(failures) == len(MODES):
             raise failures[0]
@@ -100,11 +100,11 @@ class FocusedPooler:
         if unsearchable(query):
             return ()
         rankings = self._lists.rank(query)
-        first, second = self._lists.texts(rankings)
-        differing = set(differing_passages(first, second))
-        wanted: dict[int, None] = {}
-        for ranking, texts in zip(rankings, (first, second), strict=True):
-            for chunk_id, text in zip(ranking.ids, texts, strict=True):
+        texts = self._lists.texts(rankings)
+        differing = set(differing_passages(*texts))
+        wanted: dict[int, None] = {}  # the ids, each once, in the order of the lists
+        for ranking, ranked_texts in zip(rankings, texts, strict=True):
+            for chunk_id, text in zip(ranking.ids, ranked_texts, strict=True):
                 if text in differing:
                     wanted[chunk_id] = None
         hits = {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)}

@@ -80,18 +80,19 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
 
 
 def _hash_key(key: str) -> str:
+    """Return a digest, by which questions are in a random order that is the same every time."""
     return hashlib.sha256(fold(key).encode()).hexdigest()
 
 
 def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     """Return the held-out queries that were generated or imported for training, by their key."""
     from engine.evaluation.query_sets import rung_of_query
-    from engine.queries.choosing import made_by
+    from engine.queries.choosing import backend_of_queries
 
     heldout = [query for query in snapshot.store.queries() if query.split == "heldout"]
     if not heldout:
         return {}
-    backend = made_by(snapshot)
+    backend = backend_of_queries(snapshot)
     source_of = _build_source_namer(snapshot)
     questions: dict[str, Question] = {}
     for query in heldout:
@@ -143,7 +144,7 @@ def _find_trained_keys(snapshot: ProjectSnapshot) -> set[str]:
     }
 
 
-class Comparing:
+class ListComparer:
     """Requests about the lists of one project, whose encoders are loaded once for the process."""
 
     def __init__(self) -> None:
@@ -225,7 +226,7 @@ class Comparing:
             question = generated.get(question_key(query), Question(query))
             found = lists.list_hits(query)
             digests = (_digest(lists, found.reference), _digest(lists, found.candidate))
-            if pair.candidate_first(query):
+            if pair.candidate_first(query):  # as the lists were shown
                 digests = digests[::-1]
             first, second = pair.shown(query)
             preference = Preference(
@@ -275,6 +276,7 @@ class Comparing:
         )
 
     def _summarize(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
+        """Return what the answers about two systems prove, by their e-processes."""
         from engine.evaluation.lists.preferences import preferences_between, weigh_preferences
         from engine.evaluation.selection import contenders_of
         from engine.metrics.e_process import THRESHOLD, e_process
@@ -305,6 +307,7 @@ class Comparing:
         )
 
     def _open(self, project: ProjectFolder, mode: ListMode | None) -> SystemLists:
+        """Return the lists of a search mode, which are kept; None for the project's default."""
         preload()
         from engine.service.system_lists import SystemLists
 
@@ -314,6 +317,7 @@ class Comparing:
 
 
 def _to_message(question: OpenQuestion) -> QuestionToJudge:
+    """Return a question as interfaces get it: with the passages to judge alone."""
     passages = []
     for number in question.open:
         hit = question.hits[number]

@@ -61,6 +61,10 @@ def count_languages(texts: Iterable[str]) -> Counter[str]:
 def _propose(
     lengths: Mapping[str, int], encoder: EncoderSettings, chunk_tokens: int, *, sampled: bool
 ) -> EncoderProposal:
+    """Propose an encoder for texts in these languages, if another than the present one suits.
+
+    `lengths`: characters by language. `sampled`: whether they are those of a sample.
+    """
     total = sum(lengths.values())
     shares = {code: length / total for code, length in lengths.items()}
     source = encoder_source(encoder)

@@ -19,9 +19,10 @@ from engine.project.store.artifact_info import QueriesInfo
 from engine.project.store.store import Store
 from engine.queries.rejection import read_reason, words_of
 
-MAX_PAGE_LENGTH = 1000
+MAX_PAGE_LENGTH = 1000  # queries
 USES: tuple[messages.QueryUse, ...] = get_args(messages.QueryUse)
 ORIGINS = (*get_args(Origin), "language-model", "extractive", "imported", "judged")
+# Origins of example queries in documents, in groups from which examples are taken in turn.
 EXAMPLES: tuple[tuple[Origin, ...], ...] = (("faq",), ("title", "subject"), ("heading",))
 NOT_KEPT = "The change of the queries could not be kept."
 
@@ -80,7 +81,7 @@ def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[st
             groups.append([query.text for query in written if query.origin in origins])
     texts: list[str] = []
     for group in groups:
-        step = max(1, len(group) // request.limit)
+        step = max(1, len(group) // request.limit)  # spread over the whole group
         texts += group[::step]
     if not texts:
         texts = [query.text for query in made]
@@ -166,6 +167,7 @@ def _build_rows(
         if query.document_id not in cards:
             cards[query.document_id] = _read_card(store, query.document_id)
         path, title = cards[query.document_id]
+        rejection, _ = read_reason(reason)
         rows.append(
             messages.QueryRow(
                 query.text,
@@ -178,7 +180,7 @@ def _build_rows(
                 query.chunk_id,
                 query.document_id,
                 words_of(reason),
-                read_reason(reason)[0] or "",
+                rejection or "",
             )
         )
     return rows
@@ -200,6 +202,7 @@ def query(project: ProjectFolder, request: messages.ReadQuery) -> messages.Query
 
 
 def _read_query(store: Store, query_id: int) -> messages.QueryInChunk:
+    """Return a query with its chunk's text. Raises UsageError if there is no such query."""
     query = store.query(query_id)
     if query is None:
         raise UsageError(

@@ -12,7 +12,7 @@ from engine.evaluation.query_estimates import expected_untrained
 from engine.evaluation.query_sets import answerable_queries, generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
-from engine.queries.choosing import is_extractive, made_by
+from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.from_documents import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
@@ -26,6 +26,7 @@ from engine.training.stopping import (
 )
 
 Use = tuple[QueryUse, UnusedReason | None]
+"""The use of a query, and the reason if that is "unused"."""
 
 
 class QueryUses:
@@ -39,21 +40,23 @@ class QueryUses:
         settings = snapshot.settings
         queries = store.queries()
         chunks = store.chunks()
-        self._backend = made_by(snapshot)
+        self._backend = backend_of_queries(snapshot)
         self._use_judged = settings.evaluation.use_judged
-        self._present = {chunk.id for chunk in chunks}
+        self._chunk_ids = {chunk.id for chunk in chunks}
         rows = train_rows(settings, queries, chunks, graded_texts_if_selected(snapshot))
         self._trained = {queries[row].id for row in rows}
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
-        self._learnt = {question_key(query.text) for query in queries if query.split != "heldout"}
+        self._trained_keys = {
+            question_key(query.text) for query in queries if query.split != "heldout"
+        }
         self._generated = generated_queries(snapshot)
         self._answerable = {query.key for query in answerable_queries(snapshot, chunks)}
-        self._asked = any(self._by_people(query) for query in store.judged())
+        self._has_questions_of_people = any(self._by_people(query) for query in store.judged())
         self.written = document_queries(store)
-        self._made = store.artifact(QueriesInfo) is not None
-        if self._made:
+        self._are_generated = store.artifact(QueriesInfo) is not None
+        if self._are_generated:
             untrained = find_untrained(snapshot, chunks, self.written)
         else:
             untrained = expected_untrained(snapshot, self.written)
@@ -88,7 +91,9 @@ class QueryUses:
             return "stopping the training", None
         if query in self._untrained:
             return "unused", "over-limit"
-        return "unused", "document-trained" if self._made else "document-to-train"
+        if self._are_generated:
+            return "unused", "document-trained"
+        return "unused", "document-to-train"
 
     def of_generated(self, query: Query) -> Use:
         """Return the use of a query that was generated or imported for training."""
@@ -97,15 +102,19 @@ class QueryUses:
             return "trained on", None
         if query.id in self._generated_stopping:
             return "stopping the training", None
+        if query.id in self._held_out and extractive:
+            return "measured only", None
         if query.id in self._held_out:
-            return "measured only" if extractive else "evidence", None
-        if query.chunk_id not in self._present:
+            return "evidence", None
+        if query.chunk_id not in self._chunk_ids:
             return "unused", "chunk-gone"
         if query.split == "validation":
             return "unused", "unfit-stop"
         if query.split == "train":
             return "unused", "share"
-        return "unused", "model-measured" if extractive and self._by_model else "over-limit"
+        if extractive and self._by_model:
+            return "unused", "model-measured"
+        return "unused", "over-limit"
 
     def of_judged(self, query: JudgedQuery) -> Use:
         """Return the use of a judged query.
@@ -117,15 +126,17 @@ class QueryUses:
             return "unused", "trained"
         if query.key not in self._answerable:
             return "unused", "no-answer"
+        if self._by_people(query) and self._use_judged and not query.only_measures:
+            return "evidence", None
         if self._by_people(query):
-            decides = self._use_judged and not query.only_measures
-            return "evidence" if decides else "measured only", None
-        if self._asked:
+            return "measured only", None
+        if self._has_questions_of_people:
             return "unused", "asked"
         return "measured only", None
 
     def _by_people(self, query: JudgedQuery) -> bool:
+        """Return whether people asked a judged query, and no adapter was trained on it."""
         return question_key(query.text) not in self._generated and not self._is_trained(query)
 
     def _is_trained(self, query: JudgedQuery) -> bool:
-        return question_key(query.text) in self._learnt
+        return question_key(query.text) in self._trained_keys

@@ -142,7 +142,7 @@ class SystemLists:
         new = [text for text in texts if (fingerprint, text) not in self._vectors]
         if not new:
             return
-        vectors = self._encoder(choice, fingerprint).encode_queries(new)
+        vectors = self._get_encoder(choice, fingerprint).encode_queries(new)
         for text, vector in zip(new, np.asarray(vectors, np.float32), strict=True):
             self._vectors[fingerprint, text] = vector
 
@@ -201,6 +201,7 @@ class SystemLists:
         return texts
 
     def _choose_pair(self) -> tuple[ChoicePair, SystemPair]:
+        """Return the two systems as chosen by the evaluation, and as identified for answers."""
         snapshot = self.snapshot
 
         def choose() -> tuple[ChoicePair, SystemPair]:
@@ -250,7 +251,7 @@ class SystemLists:
             self.notes[note] = None
         return known
 
-    def _encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
+    def _get_encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
         """Return the query encoder of a system, which is kept.
 
         An encoder in use is opened as the graph stored with its index, which loads faster.
@@ -260,6 +261,7 @@ class SystemLists:
         return self._encoders[fingerprint]
 
     def _load_encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
+        """Load the query encoder of a system: from an index in use, else the model itself."""
         kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
         for artifact in map(self._loaded.artifact, kinds):
             if artifact is not None and artifact.info.encoder == fingerprint:
@@ -285,14 +287,13 @@ class SystemLists:
         ids = known.ids
         vector = self._vectors[system.queries, text]
         cosines = known.cosines(system.chunks, vector)
-        named = self._typed.chunks_of(parsed.documents)
-        if named is not None:
-            inside = np.isin(ids, named)
-            ids = ids[inside]
-            cosines = cosines[inside]
-        best = np.lexsort((ids, -cosines))[:MIN_DEPTH]
-        semantic = ids[best], cosines[best]
-        rankings = Rankings({"semantic": semantic})
+        allowed = self._typed.chunks_of(parsed.documents)
+        if allowed is not None:
+            is_allowed = np.isin(ids, allowed)
+            ids = ids[is_allowed]
+            cosines = cosines[is_allowed]
+        best = np.lexsort((ids, -cosines))[:MIN_DEPTH]  # by cosine, then by id
+        rankings = Rankings({"semantic": (ids[best], cosines[best])})
         settings = self._loaded.settings().search
         if choice.mode == "hybrid":
             index = self._loaded.lexical_index()
@@ -308,7 +309,11 @@ class SystemLists:
 def _cross_score(
     text: str, rankings: Rankings, fusion: str, ids: Ids, cosines: Floats
 ) -> dict[str, Ranking]:
-    """Return each ranking extended by the other's chunks, as search does unless it fuses ranks."""
+    """Return the rankings by BM25 and by meaning, each with the scores of the other's chunks, too.
+
+    Search does so, unless it fuses by ranks. `cosines` (n,): those of the query `text` with all
+    chunks `ids` (n,), which ascend.
+    """
     import numpy as np
 
     from engine.ranking.fusion import cross_score
@@ -317,7 +322,9 @@ def _cross_score(
         return rankings.by_ranker
     bm25 = rankings.by_ranker["bm25"]
     semantic = rankings.by_ranker["semantic"]
+    bm25_ids, _ = bm25
+    semantic_ids, _ = semantic
     return {
-        "bm25": cross_score(bm25, semantic[0], rankings.index.scores(text, semantic[0])),
-        "semantic": cross_score(semantic, bm25[0], cosines[np.searchsorted(ids, bm25[0])]),
+        "bm25": cross_score(bm25, semantic_ids, rankings.index.scores(text, semantic_ids)),
+        "semantic": cross_score(semantic, bm25_ids, cosines[np.searchsorted(ids, bm25_ids)]),
     }

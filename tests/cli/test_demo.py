@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from engine.cli import demo
-from engine.cli.demo import show_change, telling_change
+from engine.cli.demo import find_telling_change, show_change
 from engine.core.figures import FigureTable
 from engine.core.messages.report import Change, Changes, FoundHit, QuerySetKind, QuerySetReport
 
@@ -33,7 +33,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, *sets: QuerySetReport) -> str | None
     monkeypatch.setattr(demo, "read_report", lambda folder: {"folder": folder})
     monkeypatch.setattr(demo, "query_sets_of", lambda report: sets)
     report: Any = SimpleNamespace(folder=Path("reports/a"))
-    found = telling_change(report)
+    found = find_telling_change(report)
     return found.text if found is not None else None
 
 

@@ -99,7 +99,7 @@ def test_a_stopped_search_does_not_send_anybody_into_the_cache(
     folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        import_module("engine.cli.app"), "stoppable", lambda: nullcontext(lambda: True)
+        import_module("engine.cli.searching"), "stoppable", lambda: nullcontext(lambda: True)
     )
     code, error = error_of("find", str(folder), "roof")
     assert (code, error["code"], error["command"]) == (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.status_text import STANDINGS, InUse, Status, as_text
+from engine.cli.status_text import STANDINGS, InUse, Status, format_status
 from engine.core.messages.project import StageState
 from engine.core.systems import label_of
 from engine.project.stage import ORDER, SEARCH
@@ -19,7 +19,7 @@ def lines_in_use(
     tmp_path: Path, semantic: InUseInfo, hybrid: InUseInfo, fusion: str = "weighted"
 ) -> list[str]:
     in_use = InUse({"semantic": semantic, "hybrid": hybrid}, fusion, 0.3)
-    lines = as_text(Status(tmp_path, False, {}, [], in_use=in_use), "own")
+    lines = format_status(Status(tmp_path, False, {}, [], in_use=in_use), "own")
     return [line for line in lines if line.startswith("  in use")]
 
 
@@ -51,7 +51,7 @@ def test_each_mode_has_its_encoder_and_its_standing(tmp_path: Path) -> None:
 
 def stage_lines(tmp_path: Path, **states: str) -> list[list[str]]:
     stages = [StageState(name, states.get(name, "to do"), "") for name in ORDER]
-    lines = as_text(Status(tmp_path, False, {}, stages), "own")
+    lines = format_status(Status(tmp_path, False, {}, stages), "own")
     return [
         line.split()[:2]
         for line in lines
@@ -71,5 +71,5 @@ def test_a_project_that_is_only_searched_has_nothing_to_do(tmp_path: Path) -> No
 
 
 def test_large_counts_have_separators(tmp_path: Path) -> None:
-    lines = [*as_text(Status(tmp_path, False, {"chunks": 116578}, []), "own")]
+    lines = [*format_status(Status(tmp_path, False, {"chunks": 116578}, []), "own")]
     assert re.findall(r"[\d,]+", lines[1]) == ["116,578"]

@@ -22,7 +22,7 @@ from engine.core.errors import CancelledError, ResourceError
 from engine.encoders import vector_shards
 from engine.encoders.embedding_cache import EmbeddingCache, VectorCache, encode_cached, hash_keys
 from engine.encoders.geometry.similarity import COSINE, Similarity
-from engine.encoders.vector_shards import read_hashes, write_shard
+from engine.encoders.vector_shards import read_shard, write_shard
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -331,7 +331,7 @@ def test_shard_layout_round_trip(tmp_path: Path) -> None:
     assert content[80:88] == bytes.fromhex(
         "003c0038 00c00034"
     )  # 1, ½, −2, ¼ in IEEE half precision, little-endian
-    found = read_hashes(tmp_path / "s.vec")
+    found = read_shard(tmp_path / "s.vec")
     assert found is not None
     assert found[1] == 2
     assert found[0].tobytes() == hashes.tobytes()

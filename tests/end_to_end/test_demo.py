@@ -8,7 +8,7 @@ from pathlib import Path
 from fixtures.pipeline import SAMPLE, engine_here
 
 from engine.api import Project
-from engine.cli.demo import telling_change
+from engine.cli.demo import find_telling_change
 from engine.core import events
 from engine.project.stage import ORDER
 
@@ -57,6 +57,6 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(
             measured.systems[bar.system]["ndcg@10"] for bar in one.bars
         ]
         assert one.format_difference in shown
-    change = telling_change(found)
+    change = find_telling_change(found)
     assert (change is not None) == ("(semantic search)" in shown)
     assert change is None or change.text in shown

@@ -18,7 +18,7 @@ import pytest
 from fixtures.pipeline import copy_documents, engine, engine_here, environment, stage_here
 
 from engine import Project
-from engine.cli.status_text import status_of
+from engine.cli.status_text import read_status
 from engine.core import events
 from engine.project import control
 from engine.project.folder import ProjectFolder
@@ -175,7 +175,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     engine_here("pause", str(project))
     wait_until(has_logged(folder, events.Paused), "the pause")
     made = steps_logged(folder)
-    status = status_of(Project.open(project))
+    status = read_status(Project.open(project))
     assert (status.running, status.resumes_at) == (True, None)
     progress = status.progress
     assert progress is not None
@@ -196,7 +196,7 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
         event.name for event in log_of(folder) if isinstance(event, events.Paused | events.Resumed)
     ]
     assert paused == ["paused", "resumed", "paused"]
-    status = status_of(Project.open(project))
+    status = read_status(Project.open(project))
     assert status.progress is None
     assert status.resumes_at is not None
     assert status.resumes_at.steps == 400

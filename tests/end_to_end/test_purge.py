@@ -25,8 +25,8 @@ from engine.core.platforms import SYSTEM
 from engine.encoders.graph.shared_graphs import graphs_root
 from engine.endpoint.servers import note_server
 from engine.export import purge as purging
-from engine.export.folder import LOCK, RECORD, remembered
-from engine.export.purge import UNFINISHED, extent, purge
+from engine.export.folder import LOCK, RECORD, remembering
+from engine.export.purge import UNFINISHED, measure_purge, purge
 from engine.export.take import export_project
 from engine.project.folder import ProjectFolder
 
@@ -108,9 +108,9 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
     half = half_export(tmp_path, "other")
     (tmp_path / "packed").touch()
     with (
-        remembered(folder, tmp_path / "other", ["chunks"]),
-        remembered(folder, tmp_path / "stick" / "away", ["chunks"]),
-        remembered(folder, tmp_path / "packed", ["bundle"]),
+        remembering(folder, tmp_path / "other", ["chunks"]),
+        remembering(folder, tmp_path / "stick" / "away", ["chunks"]),
+        remembering(folder, tmp_path / "packed", ["bundle"]),
     ):
         pass
     done = purge(folder)
@@ -305,7 +305,7 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
 def test_the_command_asks(project: Path) -> None:
     refused, error = error_of("purge", str(project))
     assert (refused, error["code"]) == (2, "confirmation-impossible")
-    files, _ = extent(ProjectFolder.open(project))
+    files, _ = measure_purge(ProjectFolder.open(project))
     code, told = answer(project, b"n\n")
     assert code == 130
     assert files in numbers(told)

@@ -20,7 +20,7 @@ from engine.core.platforms.users import is_superuser
 from engine.encoders.graph.graph_files import FILES, FOLDER, MODEL
 from engine.encoders.graph.query_graph import QueryGraph, is_settled
 from engine.encoders.graph.shared_graphs import POINTER, forget_project, unused_graphs
-from engine.export.purge import GRAPH, extent, purge
+from engine.export.purge import GRAPH, measure_purge, purge
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import VectorsInfo
 
@@ -101,7 +101,7 @@ def test_a_second_project_takes_no_room_for_it(
         assert total_size(index_of(project) / FOLDER) < 200
         assert QueryGraph.open(index_of(project), encoder_of(project)) is not None
 
-    size = extent(ProjectFolder(second))[1]
+    size = measure_purge(ProjectFolder(second))[1]
     assert size < total_size(second) + 1000, "the graph stays for the other project"
     assert GRAPH not in {one.what for one in purge(ProjectFolder(second)).removed}
     assert machine.graphs == [graph]

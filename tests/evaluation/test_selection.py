@@ -437,7 +437,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Experience("m", {"extractive": RECIPE}, effects, documents)
     config = TrainingConfig(objective="mixed", weights="adapter", steps=60, queries_per_step=32)
     monkeypatch.setattr(selection, "load_experience", lambda: found)
-    monkeypatch.setattr(selection, "made_by", lambda _snapshot: "extractive")
+    monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "extractive")
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
     monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", lambda _snapshot: "m")
 
@@ -535,7 +535,7 @@ def test_the_report_says_where_experience_is_of_semantic_search_alone(share) -> 
 
 @pytest.mark.usefixtures("shipped")
 def test_queries_of_another_kind_have_the_experience_of_theirs(monkeypatch) -> None:
-    monkeypatch.setattr(selection, "made_by", lambda _snapshot: "gguf")
+    monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "gguf")
     assert asked() is None, "nothing was measured with queries of a language model"
 
 

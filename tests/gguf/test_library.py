@@ -31,7 +31,7 @@ from engine.core.messages.queries import ModelFile
 from engine.core.platforms.users import is_private
 from engine.gguf import library as gguf_library
 from engine.gguf.file import content_identity, find_gguf_file
-from engine.gguf.hardware import Weight, weight_of
+from engine.gguf.hardware import ModelMemory, read_model_memory
 from engine.gguf.header import FILE_TYPES, TENSOR_TYPES, Header, read_header
 from engine.gguf.library import WORKSPACE, add_model, list_models
 from engine.gguf.places import OWN, own_models
@@ -106,8 +106,8 @@ def test_the_header_holds_what_the_model_is(tiny_gguf_file: Path) -> None:
     # Cache: 2·4·32·2 bytes.
     parameters = 2 * 261 * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
     assert header == Header("llama", "tiny", "F32", parameters, 16_384, True, True, 512, 2, 64)
-    assert Weight.of(1000, header, 4096).memory == 1000 + 4096 * 512
-    assert Weight.of(1000, header, 10**6) == Weight.of(1000, header, 16_384)
+    assert ModelMemory.of(1000, header, 4096).total == 1000 + 4096 * 512
+    assert ModelMemory.of(1000, header, 10**6) == ModelMemory.of(1000, header, 16_384)
 
 
 def test_the_tables_of_types_are_those_of_the_format() -> None:
@@ -261,7 +261,7 @@ def test_a_model_in_parts_is_one_and_needs_all_of_them(home: Path, tiny_gguf_fil
 
 def test_what_does_not_fit_is_reported(home: Path, tiny_gguf_file: Path) -> None:
     put(tiny_gguf_file, home, ".lmstudio/models/a.gguf")
-    need = WORKSPACE + weight_of(tiny_gguf_file, 100).memory
+    need = WORKSPACE + read_model_memory(tiny_gguf_file, 100).total
     assert list_models(100, free=need - 1)[0].fits is False
     assert list_models(100, free=need)[0].fits is True
 
@@ -422,7 +422,7 @@ def parts(home: Path, tiny_gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_model_in_parts_is_known_as_a_whole(parts: list[Path], tiny_gguf_file: Path) -> None:
     assert read_header(parts[0]) == read_header(tiny_gguf_file)
     size = sum(part.stat().st_size for part in parts)
-    assert weight_of(parts[0], 4096).size == size
+    assert read_model_memory(parts[0], 4096).size == size
     (model,) = listed()
     assert (model.size, model.problem, model.fits) == (size, "", True)
     before = content_identity(parts[0])

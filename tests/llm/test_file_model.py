@@ -25,12 +25,12 @@ from engine.core.text import size_text
 from engine.gguf.file import check_gguf, content_identity
 from engine.gguf.hardware import (
     ALL_LAYERS,
-    Weight,
+    ModelMemory,
     choose_layers,
     devices,
     free_gpu_memory,
+    read_model_memory,
     threads_for,
-    weight_of,
 )
 from engine.llm import chat_template
 from engine.llm.chat import FileChatModel
@@ -427,8 +427,8 @@ def test_threads_leave_busy_cores_to_others() -> None:
     assert counted(1, "cores", 1.0) == (1, "cores")
 
 
-WEIGHT = Weight(
-    size=8_000_000_000, layers=31, token=100_000, context=10_000
+WEIGHT = ModelMemory(
+    size=8_000_000_000, layers=31, cache_bytes=100_000, context=10_000
 )  # with its cache nine GB: 0.28 a layer
 
 
@@ -454,9 +454,10 @@ def test_as_many_layers_as_fit_go_to_the_gpu(free: list[int], layers: int, why: 
 
 
 def test_a_model_that_does_not_say_its_layers_goes_whole_or_not_at_all() -> None:
-    assert choose_layers([("Card", 3_000_000_000)], Weight(8_000_000_000, 0, 0, 4096))[0] == 0
+    assert choose_layers([("Card", 3_000_000_000)], ModelMemory(8_000_000_000, 0, 0, 4096))[0] == 0
     assert (
-        choose_layers([("Card", 9_000_000_000)], Weight(8_000_000_000, 0, 0, 4096))[0] == ALL_LAYERS
+        choose_layers([("Card", 9_000_000_000)], ModelMemory(8_000_000_000, 0, 0, 4096))[0]
+        == ALL_LAYERS
     )
 
 
@@ -471,11 +472,13 @@ def test_llama_cpp_reports_the_free_memory_of_what_it_computes_on() -> None:
 
 
 def test_what_a_model_weighs_is_in_its_header(tiny_gguf_file: Path, tmp_path: Path) -> None:
-    assert weight_of(tiny_gguf_file, 4096) == Weight(tiny_gguf_file.stat().st_size, 2, 512, 4096)
-    assert weight_of(tiny_gguf_file, 100_000).context == 16_384
+    assert read_model_memory(tiny_gguf_file, 4096) == ModelMemory(
+        tiny_gguf_file.stat().st_size, 2, 512, 4096
+    )
+    assert read_model_memory(tiny_gguf_file, 100_000).context == 16_384
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF")
-    assert weight_of(broken, 4096) == Weight(4, 0, 0, 4096)
+    assert read_model_memory(broken, 4096) == ModelMemory(4, 0, 0, 4096)
 
 
 def warnings_of(path: Path) -> list[str]:

@@ -301,8 +301,8 @@ def test_a_long_error_reaches_the_run(
         "import sys, engine.runs.stage_process as process\n"
         "from engine.core.errors import DamagedError\n"
         f"text = {text!r} * 100_000\n"
-        "def work(*_, **__): raise DamagedError(text, text, text)\n"
-        "process.work = work\n"
+        "def fail(*_, **__): raise DamagedError(text, text, text)\n"
+        "process.execute_stage = fail\n"
         "sys.exit(process.main(sys.argv[1:]))"
     )
     real = subprocess.Popen

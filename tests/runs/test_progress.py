@@ -12,7 +12,7 @@ import pytest
 from fixtures.shown_numbers import numbers
 from fixtures.training_events import step
 
-from engine.cli.status_text import Status, as_text
+from engine.cli.status_text import Status, format_status
 from engine.core import events
 from engine.core.messages.project import RunRecord, StageState
 from engine.core.platforms.processes import quote_argument
@@ -86,7 +86,7 @@ NAMED = quote_argument("my handbook")
 def shown(**changed: Any) -> list[str]:
     stages = [StageState("train", "to do", "not built yet")]
     found = Status(Path(HANDBOOK), False, {"judged_queries": 3}, stages)
-    return list(as_text(replace(found, **changed), "my handbook"))
+    return list(format_status(replace(found, **changed), "my handbook"))
 
 
 def test_the_lines_for_a_terminal() -> None:

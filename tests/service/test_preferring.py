@@ -37,15 +37,15 @@ from engine.project.store.artifacts import Artifact
 from engine.search.searcher import Searcher
 from engine.service import methods
 from engine.service.pooling import FocusedPooler
-from engine.service.preferring import Comparing, Question, questions_worth_comparing
+from engine.service.preferring import ListComparer, Question, questions_worth_comparing
 from engine.service.system_lists import ReferenceAndCandidate, SystemLists
 
 QUERY = "who must be told when the freezer alarm rings at night"
 
 
 @pytest.fixture
-def comparing() -> Iterator[Comparing]:
-    made = Comparing()
+def comparing() -> Iterator[ListComparer]:
+    made = ListComparer()
     yield made
     made.close()
 
@@ -55,7 +55,7 @@ def chunk_ids(lists: TwoLists) -> tuple[list[int], list[int]]:
 
 
 def test_without_an_adapter_there_is_nothing_to_compare(
-    project: ProjectFolder, comparing: Comparing
+    project: ProjectFolder, comparing: ListComparer
 ) -> None:
     with fails(NotBuiltError, "nothing-to-compare") as caught:
         comparing.questions(project, ReadQuestionsToCompare())
@@ -88,7 +88,7 @@ def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: Proj
         assert [hit.chunk_id for hit in other] != in_use[mode]
 
 
-def test_nothing_says_which_list_is_whose(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_nothing_says_which_list_is_whose(adapted: ProjectFolder, comparing: ListComparer) -> None:
     lists = comparing.compare(adapted, CompareLists(QUERY))
     assert not lists.same
     for one in (*lists.first, *lists.second):
@@ -99,12 +99,12 @@ def test_nothing_says_which_list_is_whose(adapted: ProjectFolder, comparing: Com
     plain.close()
     both = [[hit.chunk_id for hit in side] for side in (found.reference, found.candidate)]
     assert list(chunk_ids(lists)) == (both[::-1] if candidate_first else both)
-    again = Comparing()
+    again = ListComparer()
     assert again.compare(adapted, CompareLists(f"  {QUERY} ")) == lists
     again.close()
 
 
-def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_what_differs_is_marked(adapted: ProjectFolder, comparing: ListComparer) -> None:
     lists = comparing.compare(adapted, CompareLists(QUERY))
     first, second = chunk_ids(lists)
     expected = set(differing_passages(first, second))
@@ -113,7 +113,7 @@ def test_what_differs_is_marked(adapted: ProjectFolder, comparing: Comparing) ->
 
 
 def test_a_chunk_that_is_removed_while_lists_are_made_is_a_passage_of_its_own(
-    adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
+    adapted: ProjectFolder, comparing: ListComparer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_hits = SystemLists.list_hits
 
@@ -130,7 +130,7 @@ def test_a_chunk_that_is_removed_while_lists_are_made_is_a_passage_of_its_own(
 
 
 def test_the_questions_to_compare_are_those_with_two_different_lists(
-    adapted: ProjectFolder, comparing: Comparing
+    adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
     found = comparing.questions(adapted, ReadQuestionsToCompare(limit=1_000))
     assert found.mode == "hybrid"
@@ -150,7 +150,7 @@ def test_the_questions_to_compare_are_those_with_two_different_lists(
 
 
 def test_two_identical_encoders_leave_no_question_to_compare(
-    adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
+    adapted: ProjectFolder, comparing: ListComparer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def base_twice(snapshot: ProjectSnapshot, mode: ListMode | None) -> ChoicePair:
         base = choose_pair(snapshot, mode).reference
@@ -169,7 +169,7 @@ def test_two_identical_encoders_leave_no_question_to_compare(
     assert asked == [QUERY]
 
 
-def test_what_is_left_to_judge(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_what_is_left_to_judge(adapted: ProjectFolder, comparing: ListComparer) -> None:
     found = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
     assert len(found.questions) == 2
     assert found.total >= 60
@@ -227,7 +227,7 @@ def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFol
 
 
 def test_answers_are_kept_and_can_be_taken_back(
-    adapted: ProjectFolder, comparing: Comparing
+    adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
     shown = comparing.prefer(adapted, Prefer(QUERY, "first"))
     (kept,) = read_preferences(adapted)
@@ -254,7 +254,7 @@ def test_answers_are_kept_and_can_be_taken_back(
 
 
 def test_no_answer_is_kept_about_lists_that_were_not_shown(
-    adapted: ProjectFolder, comparing: Comparing
+    adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
     shown = comparing.compare(adapted, CompareLists(QUERY))
     comparing.prefer(adapted, Prefer(QUERY, "first", systems=shown.systems))
@@ -281,7 +281,7 @@ def test_no_answer_is_kept_about_lists_that_were_not_shown(
 
 
 def test_answers_show_as_much_as_the_gate_demands_and_generated_queries_speak_only_against(
-    adapted: ProjectFolder, comparing: Comparing, monkeypatch: pytest.MonkeyPatch
+    adapted: ProjectFolder, comparing: ListComparer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(adapted.store()) as store:
         made = store.artifact(EvaluationInfo)
@@ -312,17 +312,17 @@ def test_answers_show_as_much_as_the_gate_demands_and_generated_queries_speak_on
     assert "2 are about queries" in shown.sentence()
 
 
-def test_answers_outlive_a_lost_database(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_answers_outlive_a_lost_database(adapted: ProjectFolder, comparing: ListComparer) -> None:
     comparing.prefer(adapted, Prefer(QUERY, "first"))
     before = comparing.read(adapted, ReadPreferences())
     stage_here(adapted.path, "ingest")
-    again = Comparing()
+    again = ListComparer()
     assert again.read(adapted, ReadPreferences()) == before
     again.close()
 
 
 def test_a_typed_question_is_offered_again_until_it_is_answered(
-    adapted: ProjectFolder, comparing: Comparing
+    adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
     assert QUERY not in [
         one.query for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions
@@ -336,7 +336,7 @@ def test_a_typed_question_is_offered_again_until_it_is_answered(
 
 
 def test_vectors_that_are_gone_are_said_to_be_so(
-    adapted: ProjectFolder, comparing: Comparing
+    adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
     for folder in (adapted.path / "cache").glob("?" * 64):
         shutil.rmtree(folder)
@@ -345,7 +345,7 @@ def test_vectors_that_are_gone_are_said_to_be_so(
     assert caught.value.command == "evaluate"
 
 
-def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: Comparing) -> None:
+def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: ListComparer) -> None:
     with fails(UsageError, "query-empty"):
         comparing.compare(adapted, CompareLists("?!"))
     with pytest.raises(ValueError, match="empty"):

@@ -72,29 +72,32 @@ def judge(
     from engine.service.pooling import open_pooler
     from engine.service.system_lists import SystemLists
 
-    wanted = [*(query or []), *(read_queries(queries) if queries else [])]
+    wanted = list(query or [])
+    if queries:
+        wanted += read_queries(queries)
+    quoted = quote_argument(name)
     with opened(name) as project:
         if lists:
             compare_lists(
                 project.folder,
                 name_queries(wanted),
-                _list_mode(mode),
-                quote_argument(name),
+                _check_mode(mode),
+                quoted,
                 as_json=as_json,
             )
             return
-        system_lists = SystemLists(project.folder, _list_mode(mode))
+        system_lists = SystemLists(project.folder, _check_mode(mode))
         pooler = open_pooler(project.folder, system_lists, depth, every_hit=every_hit)
         try:
             session = JudgingSession(project.folder, pooler, KnownAnswers(project.folder))
             if wanted:
-                ended = session.hold(name_queries(wanted), None)
+                ended = session.run(name_queries(wanted), None)
             else:
-                ended = session.hold(worth_judging(project.folder), most)
+                ended = session.run(worth_judging(project.folder), most)
         finally:
             pooler.close()
             system_lists.close()
-        summary = session.summary(quote_argument(name), ended)
+        summary = session.summary(quoted, ended)
     if as_json:
         print_json(summary)
     else:
@@ -103,7 +106,7 @@ def judge(
         raise typer.Exit(130)
 
 
-def _list_mode(mode: str | None) -> ListMode | None:
+def _check_mode(mode: str | None) -> ListMode | None:
     """Return the search mode that `--mode` names. Raises UsageError."""
     from engine.core.errors import unknown_name
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.cli.app import print_note
 from engine.cli.judging.keys import ask_for_key
-from engine.core.text import harmless
+from engine.core.text import format_count, harmless
 from engine.project.store.artifact_info import AdapterInfo
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class JudgingSession:
         self._considered = 0
         self._settled = 0
 
-    def hold(self, queries: Iterable[ToJudge], most: int | None) -> str:
+    def run(self, queries: Iterable[ToJudge], most: int | None) -> str:
         """Ask about the queries, and return how the session ended.
 
         `most`: the maximum number of queries with anything to ask.
@@ -126,6 +126,7 @@ class JudgingSession:
             return "interrupted"
 
     def _gather(self, queries: Iterable[ToJudge], most: int | None) -> None:
+        """Find the queries with hits to judge, and say what they are."""
         from engine.service.judging_queue import gather
 
         with self._console.status("Searching …"):
@@ -153,7 +154,7 @@ class JudgingSession:
         for origin, words in ORIGINS.items():
             count = sum(subject.query.origin == origin for subject in self._subjects)
             if count:
-                self._say(f"{count} {'query' if count == 1 else 'queries'} {words}.")
+                self._say(f"{format_count(count, 'query', 'queries')} {words}.")
         trained = trained_on(self._project, [subject.query for subject in self._subjects])
         if trained:
             self._say(
@@ -166,13 +167,15 @@ class JudgingSession:
                 self._announce_nothing(subject)
 
     def _announce_hits(self) -> None:
+        """Say how many hits there are to judge, and the keys."""
         hits = sum(len(subject.open) for subject in self._subjects)
         if not hits:
             return
+        text = f"{format_count(hits, 'hit')} to judge"
         known = sum(len(subject.hits) for subject in self._subjects) - hits
-        judged = f", {known:,} judged before" if known else ""
-        noun = "hit" if hits == 1 else "hits"
-        self._say(f"{hits:,} {noun} to judge{judged}. Every answer is saved at once.")
+        if known:
+            text += f", {known:,} judged before"
+        self._say(f"{text}. Every answer is saved at once.")
         self._say(f"{HELP}.")
 
     def _announce_nothing(self, subject: Subject) -> None:
@@ -190,6 +193,7 @@ class JudgingSession:
         return f"Query {subject.number} of {len(self._subjects)}"
 
     def _ask_all(self) -> str:
+        """Ask about hit after hit, or back by an undo; return how that ended."""
         pairs: list[tuple[Subject, int]] = []
         for subject in self._subjects:
             pairs += [(subject, place) for place in subject.open]
@@ -202,26 +206,30 @@ class JudgingSession:
                 return answer
             if answer != "undo":
                 relevant = {"right": True, "wrong": False}.get(answer)
-                self._mark(subject, place, relevant, skipped=answer == "skip")
+                self._keep(subject, place, relevant, skipped=answer == "skip")
                 number += 1
             elif number == 0:
                 self._say("There is nothing to undo.", "yellow")
             else:
                 number -= 1
-                self._mark(*pairs[number], None)
+                self._keep(*pairs[number], None)
         return "done"
 
-    def _mark(
+    def _keep(
         self, subject: Subject, place: int, relevant: bool | None, skipped: bool = False
     ) -> None:
+        """Save the answer about a hit.
+
+        `relevant` is None to take a former answer back, and if the hit is skipped.
+        """
         from engine.core.errors import EngineError
         from engine.core.messages.search import Judge
-        from engine.service.judging import judge as keep
+        from engine.service.judging import judge
 
         if relevant is not None or subject.answers.get(place) is not None:
             chunk_id = subject.hits[place].chunk_ids[0]
             try:
-                keep(self._project, Judge(subject.query.text, chunk_id, relevant))
+                judge(self._project, Judge(subject.query.text, chunk_id, relevant))
             except EngineError as error:  # the chunk is gone; the others can be judged
                 self._say(f"Not kept: {error}", "yellow")
                 relevant = None
@@ -232,6 +240,7 @@ class JudgingSession:
             subject.answers[place] = relevant
 
     def _show(self, subject: Subject, place: int) -> None:
+        """Print a hit, given by its number among those of its query, with the query above it."""
         from rich.text import Text
 
         from engine.core.text import visible
@@ -239,14 +248,19 @@ class JudgingSession:
         hit = subject.hits[place]
         self._console.print()
         hit_number = f"hit {subject.open.index(place) + 1} of {len(subject.open)}"
-        count = f"{self._format_number(subject)}, {hit_number}: "
-        where = " › ".join(harmless(part) for part in (hit.path, hit.place, *hit.headings) if part)
-        head = Text.assemble(count, (harmless(subject.query.text), "bold"), "\n", (where, "cyan"))
+        where = " › ".join(filter(None, (hit.path, hit.place, *hit.headings)))
+        head = Text.assemble(
+            f"{self._format_number(subject)}, {hit_number}: ",
+            (harmless(subject.query.text), "bold"),
+            "\n",
+            (harmless(where), "cyan"),
+        )
         text = Text(visible(hit.text, lines=True))
         parts = [head, text]
-        is_long = len(text.wrap(self._console, self._console.width)) > self._console.height - 4
-        if is_long:  # the first head is scrolled away
-            parts.append(head)
+        # Two lines of the head, an empty one before it, and the prompt.
+        room = self._console.height - 4
+        if len(text.wrap(self._console, self._console.width)) > room:
+            parts.append(head)  # the first is scrolled away
         self._console.print(*parts, sep="\n")
 
     def _say(self, text: str, style: str = "") -> None:
@@ -294,17 +308,11 @@ def show_summary(summary: Summary) -> None:
         f" {summary.judged_queries}."
     )
     if not summary.queries:
-        print(
-            "Every hit of the project's queries is marked. Use --query to judge others.",
-            file=sys.stderr,
-        )
+        print_note("Every hit of the project's queries is marked. Use --query to judge others.")
     elif summary.open:
-        left = f"{summary.open} hit{' is' if summary.open == 1 else 's are'} left to judge"
-        print(f"{left}; the same command continues there.", file=sys.stderr)
+        left = format_count(summary.open, "hit is", "hits are")
+        print_note(f"{left} left to judge; the same command continues there.")
     if summary.judged_queries < summary.judged_needed:
-        print(
-            f"{summary.judged_show}. A question counts once a hit of it is judged right.",
-            file=sys.stderr,
-        )
+        print_note(f"{summary.judged_show}. A question counts once a hit of it is judged right.")
     if summary.right + summary.wrong:
-        print(f"Next: {summary.next}", file=sys.stderr)
+        print_note(f"Next: {summary.next}")

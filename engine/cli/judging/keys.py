@@ -46,5 +46,6 @@ def read_key() -> str | None:
         return None
     with suppress(EOFError):
         key = typer.getchar().lower()
-        return None if key == "\x04" else key
+        if key != "\x04":  # Ctrl-D
+            return key
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from engine.cli.app import print_json
+from engine.cli.app import print_json, print_note
 from engine.cli.judging.keys import ask_for_key
-from engine.core.text import harmless
+from engine.core.text import format_count, harmless
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     )
     from engine.project.folder import ProjectFolder
     from engine.service.judging_queue import ToJudge
-    from engine.service.preferring import Comparing
+    from engine.service.preferring import ListComparer
 
 Answer = Literal["first", "second", "same", "skip", "undo", "quit"]
 ANSWERS: dict[str, Answer] = {
@@ -82,12 +81,12 @@ def compare_lists(
 
     `named`: the user's queries, empty for the project's own. `quoted`: the project, for a shell.
     """
-    from engine.service.preferring import Comparing
+    from engine.service.preferring import ListComparer
 
-    comparing = Comparing()
+    comparing = ListComparer()
     try:
         session = ComparingSession(project, comparing, mode)
-        ended = session.hold(named)
+        ended = session.run(named)
         summary = session.summary(quoted, ended)
     finally:
         comparing.close()
@@ -102,7 +101,9 @@ def compare_lists(
 class ComparingSession:
     """Asks about pairs of lists. Every answer is saved at once and can be taken back."""
 
-    def __init__(self, project: ProjectFolder, comparing: Comparing, mode: ListMode | None) -> None:
+    def __init__(
+        self, project: ProjectFolder, comparing: ListComparer, mode: ListMode | None
+    ) -> None:
         from engine.cli.console import progress_console
 
         self._project = project
@@ -115,7 +116,7 @@ class ComparingSession:
         self._total = 0
         self._same = 0
 
-    def hold(self, named: Sequence[ToJudge]) -> str:
+    def run(self, named: Sequence[ToJudge]) -> str:
         """Ask until there is nothing left, or the user ends the session; return how it ended."""
         try:
             self._gather(named)
@@ -125,6 +126,7 @@ class ComparingSession:
             return "interrupted"
 
     def _gather(self, named: Sequence[ToJudge]) -> None:
+        """Find the queries whose lists differ, and say how many there are before asking."""
         from engine.core.messages.preferences import (
             CompareLists,
             ReadPreferences,
@@ -136,19 +138,19 @@ class ComparingSession:
         generated = 0
         with self._console.status("Searching …"):
             if named:
-                lists = [
-                    self._comparing.compare(self._project, CompareLists(one.text, self._mode))
-                    for one in named
+                pairs = [
+                    self._comparing.compare(self._project, CompareLists(query.text, self._mode))
+                    for query in named
                 ]
-                self._queries = [one.query for one in lists if not one.same]
+                self._queries = [pair.query for pair in pairs if not pair.same]
                 self._total = len(named)
                 self._same = self._total - len(self._queries)
                 notes: tuple[str, ...] = ()
             else:
                 found = self._comparing.questions(self._project, ReadQuestionsToCompare(self._mode))
-                left = [one for one in found.questions if one.answer is None]
-                self._queries = [one.query for one in left]
-                generated = sum(one.generated for one in left)
+                left = [question for question in found.questions if question.answer is None]
+                self._queries = [question.query for question in left]
+                generated = sum(question.generated for question in left)
                 self._total = found.total
                 self._same = found.same
                 notes = found.notes
@@ -160,12 +162,9 @@ class ComparingSession:
                 "There are no other lists to compare. Use --query with a question of your own."
             )
             return
-        count = len(self._queries)
+        count = format_count(len(self._queries), "pair")
         mode = self._comparing.read(self._project, ReadPreferences(self._mode)).mode
-        pairs = "pair" if count == 1 else "pairs"
-        self._say(
-            f"{count} {pairs} of lists of {mode} search to compare. Every answer is saved at once."
-        )
+        self._say(f"{count} of lists of {mode} search to compare. Every answer is saved at once.")
         if generated:
             self._say(
                 f"{count_only_against(generated)}. Questions of your own, named with --query, can"
@@ -175,6 +174,7 @@ class ComparingSession:
         self._say(f"{HELP}.")
 
     def _ask_all(self) -> str:
+        """Ask about query after query, or back by an undo; return how that ended."""
         place = 0
         while place < len(self._queries):
             query = self._queries[place]
@@ -195,6 +195,7 @@ class ComparingSession:
         return "done"
 
     def _keep(self, query: str, answer: PreferenceAnswer | None) -> None:
+        """Save the answer about a query; None takes the session's answer back, if there is one."""
         from engine.core.messages.preferences import Prefer
 
         if answer is None and query not in self._answered:
@@ -207,6 +208,7 @@ class ComparingSession:
             self._answered[query] = answer
 
     def _show(self, query: str, place: int) -> None:
+        """Print the two lists of a query. `place`: its number in the session, from 0."""
         from rich.table import Table
         from rich.text import Text
 
@@ -270,12 +272,16 @@ def list_table(title: str, passages: Sequence[ListedPassage]) -> Table:
     table.add_column(justify="right", width=3)
     table.add_column()
     table.add_row("", Text(title, style="bold"))
-    for one in passages:
-        hit = one.hit
-        name = ", ".join(harmless(part) for part in (hit.title or hit.path, hit.page_name) if part)
+    for passage in passages:
+        hit = passage.hit
+        name = ", ".join(filter(None, (hit.title or hit.path, hit.page_name)))
         snippet = " ".join(harmless(hit.snippet).split())
-        style = "" if one.differs else "dim"
-        text = Text.assemble((name, "bold" if one.differs else "dim"), "\n", (snippet, style))
+        name_style = "dim"
+        style = "dim"
+        if passage.differs:
+            name_style = "bold"
+            style = ""
+        text = Text.assemble((harmless(name), name_style), "\n", (snippet, style))
         table.add_row(Text(f"{hit.rank}.", style=style), text)
     if not passages:
         table.add_row("", "Nothing was found.")
@@ -285,10 +291,7 @@ def list_table(title: str, passages: Sequence[ListedPassage]) -> Table:
 def _show_summary(summary: PreferenceSummary) -> None:
     print(summary.preferences.sentence())
     if summary.left and summary.ended != "done":
-        print(
-            f"{summary.left} {'pair' if summary.left == 1 else 'pairs'} of lists left; the same"
-            " command continues.",
-            file=sys.stderr,
-        )
+        pairs = format_count(summary.left, "pair")
+        print_note(f"{pairs} of lists left; the same command continues.")
     if summary.preferences.answers:
-        print(f"Next: {summary.next}", file=sys.stderr)
+        print_note(f"Next: {summary.next}")

@@ -26,46 +26,83 @@ Both are needed, so that one long document does not suffice.
 """
 # Share of a single language below which its detection is most often a mistake.
 MIN_SHOWN = 0.01
-MAX_CARD_SIZE = 1 << 16
-_HEAD = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
+MAX_CARD_SIZE = 1 << 16  # characters of a model card that are read
+_FRONT_MATTER = re.compile(r"---\s*\n(.*?)\n---", re.DOTALL)
+# A line `language: en` or `language: [en, de]`, or `language:` with lines `- en` below it.
 _LANGUAGES = re.compile(r"^languages?:[ \t]*(.*(?:\n[ \t]*-[ \t].*)*)", re.MULTILINE)
+# `en` or `deu`, but no part of `zh-Hans`.
 _CODE = re.compile(r"(?<![\w-])[a-z]{2,3}(?![\w-])")
 _ENGLISH_ONLY = re.compile(
-    r"^(all-(minilm|mpnet|distilroberta)|multi-qa-|msmarco-|e5-(small|base|large)|gte-(small|base|large)|nomic-embed-text-v1"
-    r"|mxbai-embed|snowflake-arctic-embed-(xs|s|m|m-long|l)([-.]|$))|[-_.](en|english)([-_.]|$)"
+    r"""
+    ^(
+        all-(minilm|mpnet|distilroberta)
+        | multi-qa-
+        | msmarco-
+        | (e5|gte)-(small|base|large)
+        | nomic-embed-text-v1
+        | mxbai-embed
+        | snowflake-arctic-embed-(xs|s|m|m-long|l)([-.]|$)  # not its version 2
+    )
+    | [-_.](en|english)([-_.]|$)  # bge-small-en-v1.5
+    """,
+    re.VERBOSE,
 )
 """Names of models that were trained on English alone."""
 
 
 def languages_of(source: EncoderSource) -> frozenset[str]:
-    """Return language codes such as en, empty if unknown."""
+    """Return the codes of an encoder's languages, such as en; empty if unknown."""
     return card_languages(source.folder.path if source.folder else None, source.name)
 
 
 def card_languages(folder: Path | None, name: str) -> frozenset[str]:
-    """Return the codes as `languages_of` does, from a model's folder, if any, and its name."""
-    text = ""
-    if folder is not None and (card := folder / "README.md").is_file():
-        with card.open(encoding="utf-8", errors="replace") as file:
-            text = file.read(MAX_CARD_SIZE)
-    head = _HEAD.match(text)
-    listed = _LANGUAGES.search(head[1]) if head else None
-    codes = _CODE.findall(listed[1]) if listed else []
+    """Return the codes of a model's languages, empty if unknown.
+
+    They are those of the card in its folder, if any; else those of the catalogue; else its name may
+    show that it knows English only.
+    """
+    codes = _read_card_languages(folder / "README.md") if folder else []
     if codes:
         return frozenset(codes)
-    if entry := find_model(name):
-        return frozenset() if MANY in entry.languages else frozenset(entry.languages)
-    return frozenset({"en"}) if _ENGLISH_ONLY.search(name.lower()) else frozenset()
+    entry = find_model(name)
+    if entry and MANY in entry.languages:
+        return frozenset()
+    if entry:
+        return frozenset(entry.languages)
+    if _ENGLISH_ONLY.search(name.lower()):
+        return frozenset({"en"})
+    return frozenset()
+
+
+def _read_card_languages(card: Path) -> list[str]:
+    """Return the codes in the front matter of a model card; empty if there is none."""
+    if not card.is_file():
+        return []
+    with card.open(encoding="utf-8", errors="replace") as file:
+        text = file.read(MAX_CARD_SIZE)
+    front_matter = _FRONT_MATTER.match(text)
+    if front_matter is None:
+        return []
+    languages = _LANGUAGES.search(front_matter[1])
+    if languages is None:
+        return []
+    return _CODE.findall(languages[1])
 
 
 def knows(source: EncoderSource, language: str) -> bool:
-    """Tell whether an encoder, as far as is known, was trained on a language (a code or "none")."""
+    """Tell whether an encoder, as far as is known, was trained on a language (a code or "none").
+
+    The answer is yes for one whose languages are unknown, and for documents in no single language.
+    """
     known = languages_of(source)
     return not known or language in (*known, "none")
 
 
 def language_finding(store: Store, source: EncoderSource) -> Finding | None:
-    """Return a finding about documents in languages that the encoder does not know, or None."""
+    """Return doctor's finding about documents in languages that the encoder does not know.
+
+    None if too little text, or too few documents, are in such languages.
+    """
     known = languages_of(source)
     if not known:
         return None
@@ -80,9 +117,9 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     large = {code: share for code, share in shares.items() if share >= MIN_SHOWN}
     languages = [f"{language_name(code)} {share:.0%}" for code, share in large.items()]
     percent = round(100 * sum(shares.values()))
-    rest = percent - sum(round(100 * share) for share in large.values())
-    if rest > 0:
-        languages.append(f"others {rest}%")
+    other_percent = percent - sum(round(100 * share) for share in large.values())
+    if other_percent > 0:
+        languages.append(f"others {other_percent}%")
     what = (
         f"{percent}% of the documents' text is in languages that {source.name} was not trained on"
         f" ({', '.join(languages)})"
@@ -92,7 +129,10 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
 
 
 def _suggest_encoder(lengths: Mapping[str, int]) -> str:
-    """Name the encoder of the catalogue that suits texts in these languages, and what to do."""
+    """Say what to do: use the encoder of the catalogue that suits these languages, if there is one.
+
+    `lengths` counts characters by language.
+    """
     total = sum(lengths.values())
     shares = {code: length / total for code, length in lengths.items()}
     model = propose_encoder(shares, measure_machine())

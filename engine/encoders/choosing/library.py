@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.core.disk import expand_home
 from engine.core.errors import ModelError, unknown_name
@@ -13,7 +15,7 @@ from engine.core.messages.encoders import EncoderFile
 from engine.encoders.choosing.languages import card_languages
 from engine.encoders.model_folder import DEFAULT_MODEL, bundled_folder, folder_facts, folder_name
 from engine.gguf.header import read_header
-from engine.gguf.places import NAMED, OWN, Found, find_models, hugging_face, real_path
+from engine.gguf.places import NAMED, OWN, FoundModel, find_models, hugging_face, real_path
 from engine.models.installed import list_installed
 
 # Depth of sub-folders searched below a folder that settings name.
@@ -28,8 +30,9 @@ def list_encoders(folders: Sequence[str] = ()) -> list[EncoderFile]:
     be used have a `problem`.
     """
     roots = [expand_home(folder) for folder in folders]
-    locations = {real_path(path): (path, place, name) for path, place, name in _find_folders(roots)}
-    encoders = [_describe_folder(*location) for location in locations.values()]
+    # A folder that is found twice, perhaps by a link, is listed once.
+    locations = {real_path(location.folder): location for location in _find_folders(roots)}
+    encoders = [_describe_folder(location) for location in locations.values()]
     for file in find_models(roots):
         encoder = _describe_gguf(file)
         if encoder is not None:
@@ -47,22 +50,33 @@ def resolve_name(name: str, encoders: Sequence[EncoderFile]) -> str:
         return str(path.absolute())
     models: dict[str, str] = {}
     for encoder in encoders:
-        short_name = encoder.names[0].rpartition("/")[2]
-        models |= dict.fromkeys((encoder.model, *encoder.names, short_name), encoder.model)
+        short_name = encoder.names[0].rpartition("/")[2]  # without the organisation
+        for known_name in (encoder.model, *encoder.names, short_name):
+            models[known_name] = encoder.model
     if name not in models:
         first_names = [encoder.names[0] for encoder in encoders]
         raise unknown_name("encoder", name, first_names, code="encoder-unknown")
     return models[name]
 
 
-def _find_folders(roots: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
-    """Yield the model folders as (folder, place, name)."""
+class _Location(NamedTuple):
+    """A model's folder, the place where it was found (such as Hugging Face), and its name there."""
+
+    folder: Path
+    place: str
+    name: str
+
+
+def _find_folders(roots: Sequence[Path]) -> Iterator[_Location]:
+    """Yield the model folders on this machine."""
     for hub in hugging_face(os.environ, Path.home()):
+        # Such as models--ORGANISATION--NAME/snapshots/REVISION/modules.json.
         for modules in sorted(hub.glob("models--*/snapshots/*/modules.json")):
-            yield modules.parent, "Hugging Face", "/".join(modules.parents[2].name.split("--")[1:])
+            repository = modules.parents[2].name.removeprefix("models--").replace("--", "/")
+            yield _Location(modules.parent, "Hugging Face", repository)
     for model in list_installed():
         if model.kind == "encoder":
-            yield model.folder, OWN, model.name
+            yield _Location(model.folder, OWN, model.name)
     for root in roots:
         for parent, folders, files in os.walk(root):
             path = Path(parent)
@@ -71,31 +85,30 @@ def _find_folders(roots: Sequence[Path]) -> Iterator[tuple[Path, str, str]]:
                 folders.clear()
             if "modules.json" in files:
                 folders.clear()
-                yield path, NAMED, path.name
-    yield bundled_folder(), "bundled", DEFAULT_MODEL
+                yield _Location(path, NAMED, path.name)
+    yield _Location(bundled_folder(), "bundled", DEFAULT_MODEL)
 
 
-def _describe_folder(path: Path, place: str, name: str) -> EncoderFile:
+def _describe_folder(location: _Location) -> EncoderFile:
+    """Describe a model's folder by its configuration; one that cannot be used has a `problem`."""
+    path, place, name = location
     if place == "bundled":
         model = DEFAULT_MODEL
-        languages = tuple(sorted(card_languages(path, name)))
+        languages = card_languages(path, name)
     else:
         model = str(path)
-        languages = tuple(sorted(card_languages(path, folder_name(path))))
+        languages = card_languages(path, folder_name(path))
+    listed = EncoderFile(model, place, (name,), "folder", languages=tuple(sorted(languages)))
     try:
-        return EncoderFile(model, place, (name,), "folder", *folder_facts(path), languages)
+        facts = folder_facts(path)
     except ModelError as error:
-        return EncoderFile(
-            model,
-            place,
-            (name,),
-            "folder",
-            languages=languages,
-            problem=f"{error.what} {error.why}",
-        )
+        return replace(listed, problem=f"{error.what} {error.why}")
+    return replace(
+        listed, size=facts.weights_size, dimension=facts.dimension, max_tokens=facts.max_tokens
+    )
 
 
-def _describe_gguf(file: Found) -> EncoderFile | None:
+def _describe_gguf(file: FoundModel) -> EncoderFile | None:
     """Describe a GGUF file; None for language models and files without a readable header.
 
     `engine models` lists those.

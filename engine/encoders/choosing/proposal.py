@@ -16,7 +16,7 @@ MIN_LANGUAGE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What decides between sizes: free bytes of memory and disk, and whether there is a GPU."""
+    """What decides between models: free bytes of memory and disk, and whether there is a GPU."""
 
     memory: int
     disk: int
@@ -28,7 +28,7 @@ def measure_machine() -> Machine:
     import psutil
 
     memory = int(psutil.virtual_memory().available)
-    has_gpu = Path("/dev/nvidiactl").exists()
+    has_gpu = Path("/dev/nvidiactl").exists()  # made by NVIDIA's driver
     return Machine(memory, free_space(), has_gpu)
 
 
@@ -58,9 +58,11 @@ def propose_encoder(
     if here is None:
         here = {model.name for model in list_installed()}
     languages = [language for language, share in shares.items() if share >= MIN_LANGUAGE]
-    suitable = [model for model in read_catalogue() if model.kind == "encoder"]
-    suitable = [model for model in suitable if all(map(model.knows, languages))]
-    suitable = [model for model in suitable if model.max_tokens >= chunk_tokens]
+    suitable = []
+    for model in read_catalogue():
+        knows_all = all(map(model.knows, languages))
+        if model.kind == "encoder" and knows_all and model.max_tokens >= chunk_tokens:
+            suitable.append(model)
     suitable = [model for model in suitable if fits(model, machine, model.name in here)]
     present = [model for model in suitable if model.name in here]
     if present:

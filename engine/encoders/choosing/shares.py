@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import EncoderSource
 
 EQUAL = 0.5
+"""Share of an encoder for which the catalogue has none."""
 FOREIGN = 0.1
 """Share of an encoder that was not trained on the documents' language."""
 
@@ -30,6 +31,7 @@ def usual_share(source: EncoderSource, language: str) -> float:
 
 
 def _find_entry(source: EncoderSource) -> CatalogueModel | None:
-    if source.folder is not None and (entry := find_entry_of(source.folder.path)):
-        return entry
-    return find_model(source.name)
+    entry = None
+    if source.folder is not None:
+        entry = find_entry_of(source.folder.path)
+    return entry or find_model(source.name)

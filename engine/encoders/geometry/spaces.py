@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Limit of √c‖v‖: float16 can hold the points of such vectors.
 _MAX_LENGTH = math.asinh(2**14)
-_MIN_LENGTH = 1e-6
+_MIN_LENGTH = 1e-6  # of a vector that is divided by its length
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOLERANCE = 1e-4
-_OPSET = 17
+"""Greatest difference between a number of the graph's vectors and the model's."""
+_OPSET = 17  # the version of ONNX's operators
 INPUTS = ("input_ids", "attention_mask")
 
 
@@ -49,6 +50,10 @@ def work(_should_stop: Callable[[], bool], model: str, folder: str) -> None:
 
 
 def _write_graph(model: ModelFolder, folder: Path) -> None:
+    """Write the graph and the tokenizer's files, and compare the graph with the model.
+
+    Raises EngineError for a model that cannot be a graph, or whose graph gives other vectors.
+    """
     loaded = load_sentence_transformer(model, "cpu", "float32")
     text_model = TextModel(loaded, "cpu", model.max_tokens)
     folder.mkdir()
@@ -73,9 +78,9 @@ def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
     """
     import torch
 
-    both = {0: "texts", 1: "tokens"}
+    axes = {0: "texts", 1: "tokens"}
     with warnings.catch_warnings():
-        # Possible errors of the trace are looked for below.
+        # The tracer warns of what might go wrong; callers compare the vectors.
         warnings.simplefilter("ignore")
         torch.onnx.export(
             _build_module(text_model, prompt_length),
@@ -85,18 +90,18 @@ def write_graph(text_model: TextModel, prompt_length: int, file: Path) -> None:
             opset_version=_OPSET,
             input_names=list(INPUTS),
             output_names=["vector"],
-            dynamic_axes={**dict.fromkeys(INPUTS, both), "vector": {0: "texts"}},
+            dynamic_axes={**dict.fromkeys(INPUTS, axes), "vector": {0: "texts"}},
         )
 
 
 def _build_module(text_model: TextModel, prompt_length: int) -> Any:
-    """Return a text model as one torch module of two tensors."""
+    """Return a text model as one torch module: token ids and mask (b, n) to vectors (b, d)."""
     import torch
 
     class Whole(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.parts = torch.nn.ModuleList(text_model.modules)
+            self.parts = torch.nn.ModuleList(text_model.modules)  # so that torch knows the weights
 
         def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
             return text_model.vectors(
@@ -113,8 +118,10 @@ def _build_example(tokenizer: Any, texts: int, tokens: int) -> tuple[Tensor, Ten
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(1, len(tokenizer), (texts, tokens), generator=generator)
     mask = torch.ones_like(ids)
-    padding = slice(3) if tokenizer.padding_side == "left" else slice(tokens - 3, None)
-    mask[-1, padding] = 0
+    if tokenizer.padding_side == "left":
+        mask[-1, :3] = 0
+    else:
+        mask[-1, -3:] = 0
     return ids, mask
 
 

@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from engine.encoders.transformer import TransformerEncoder
 
 TOLERANCE = 1e-4
+"""Greatest difference between a number of the graph's vectors and the encoder's."""
 MAX_WEIGHTS = 600_000_000
 """Maximum bytes of a model's weights for a graph.
 
 Larger weights take longer to read than the libraries to import, and a graph is a second copy.
 """
-# Characters of the texts that a graph is compared on.
+# Characters of the texts that a graph is compared on, and of one that is cut.
 _LENGTHS = (1, 30, 100, 300, 1000)
 _LONG = 12_000
 _log = logging.getLogger(__name__)
@@ -62,15 +63,16 @@ class QueryGraph:
         from tokenizers import Tokenizer
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = available_cores()[0]
+        options.intra_op_num_threads, _ = available_cores()
+        # Threads that wait for work would use their core.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.log_severity_level = 4
+        options.log_severity_level = 4  # fatal errors only; others are raised as well
         self._session = onnxruntime.InferenceSession(
             str(folder / MODEL), options, providers=["CPUExecutionProvider"]
         )
         self._tokenizer = Tokenizer.from_file(str(folder / TOKENIZER))
         self._prompt = str(facts["prompt"])
-        self._filler = int(facts["filler"])
+        self._filler = int(facts["filler"])  # the token that stands for an empty text
         self.fingerprint = str(facts["encoder"])
 
     @classmethod
@@ -106,7 +108,7 @@ def is_settled(index: Path) -> bool:
     folder = index / FOLDER
     if not folder.is_dir():
         return False
-    if not any(folder.iterdir()):
+    if not any(folder.iterdir()):  # `write_query_graph` left it empty
         return True
     return read_facts(find_graph(index)) is not None and not is_pointer_closed_to_group(index)
 
@@ -148,8 +150,9 @@ def write_query_graph(
     folder.mkdir(mode=0o700)
     if not isinstance(source, FolderSource) or not can_run_graphs():
         return
-    if folder_facts(source.folder.path)[0] > max_weights or (adapter and read_geometry(adapter)):
-        # torch cannot export the sinh of hyperbolic encoders.
+    if folder_facts(source.folder.path).weights_size > max_weights:
+        return
+    if adapter and read_geometry(adapter):  # torch cannot export the sinh of hyperbolic encoders
         return
     try:
         fingerprint = source.vectors_fingerprint(max_tokens, adapter, weight)
@@ -184,6 +187,7 @@ def _reuse_encoder(loaded: Encoder | None, fingerprint: str) -> TransformerEncod
 def _load_in_float32(
     model: ModelFolder, max_tokens: int, adapter: Path | None, weight: float
 ) -> TransformerEncoder:
+    """Load an encoder as the graph is to compute: on the CPU, in float32."""
     from engine.encoders.hardware import choose_hardware
     from engine.encoders.transformer import TransformerEncoder
 
@@ -194,6 +198,7 @@ def _load_in_float32(
 
 
 def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
+    """Write graph, tokenizer and facts of an encoder of queries that `prompt` precedes."""
     from tokenizers import Tokenizer
 
     from engine.encoders.graph.onnx_file import write_graph
@@ -211,7 +216,9 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
 def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Sequence[str]) -> None:
     """Raise ValueError if the vectors differ, for texts from one letter to over `max_tokens`."""
     samples = [text[:length] for text, length in zip(cycle(texts), _LENGTHS, strict=False)]
-    samples.append(" ".join(islice(cycle(texts), encoder.max_tokens))[:_LONG])
+    # As many texts as the encoder reads tokens are longer than it reads.
+    too_long = " ".join(islice(cycle(texts), encoder.max_tokens))
+    samples.append(too_long[:_LONG])
     if graph is None:
         raise ValueError("it cannot be read back")
     gap = float(np.abs(graph.encode_queries(samples) - encoder.encode_queries(samples)).max())

@@ -41,6 +41,7 @@ PROJECTS = "projects"
 FORM = 1
 """Version of the files that `QueryGraph` expects."""
 LOCK_SECONDS = 60.0
+"""How long a process waits for another that writes there."""
 _NAME = re.compile(r"[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ def graphs_root() -> Path:
 
 
 def graph_name(encoder: str) -> str:
-    """Return the name of the folder of an encoder's graph from the encoder's fingerprint."""
+    """Return the name of the folder of an encoder's graph. `encoder`: its fingerprint."""
     return json_sha256({"encoder": encoder, "form": FORM})
 
 
@@ -194,6 +195,7 @@ def forget_project(project: Path) -> None:
 
 
 def _is_for_group(index: Path) -> bool:
+    """Tell whether a group may read the project of an index, which is PROJECT/vectors/INDEX."""
     return is_shared(index.parents[1])
 
 
@@ -219,6 +221,7 @@ def _find_pointers(project: Path) -> list[Path]:
 
 
 def _project_record(project: Path) -> Path:
+    """Return the file that lists a project as a user of graphs, named by the project's path."""
     digest = hashlib.sha256(os.fsencode(project.absolute())).hexdigest()
     return graphs_root() / PROJECTS / f"{digest}.json"
 

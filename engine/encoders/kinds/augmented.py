@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, unheard
+from engine.encoders.encoder import Encoder, EncoderSource, Progress, Report, ignore_choice
 from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.encoders.kinds.folder import FolderSource
 
@@ -45,10 +45,10 @@ def joined_arrays(black_box: NDArray[np.floating], small: NDArray[np.floating]) 
     import numpy as np
     import torch
 
-    found: Floats = joined(
-        *(torch.from_numpy(np.asarray(one, np.float32)) for one in (black_box, small))
-    ).numpy()
-    return found
+    black_box_tensor = torch.from_numpy(np.asarray(black_box, np.float32))
+    small_tensor = torch.from_numpy(np.asarray(small, np.float32))
+    vectors: Floats = joined(black_box_tensor, small_tensor).numpy()
+    return vectors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +71,11 @@ class AugmentedSource(EncoderSource):
             small=small,
             name=f"{black_box.name} + {small.name}",
             folder=small.folder,
+            prompts=black_box.prompts,
+            max_tokens=black_box.max_tokens,
+            server=black_box.server,
+            tokenizer_file=black_box.tokenizer_file,
             trains=True,
-            **black_box.reading,
         )
 
     @property
@@ -94,7 +97,7 @@ class AugmentedSource(EncoderSource):
         max_tokens: int,
         adapter: Path | None = None,
         weight: float = 1.0,
-        report: Report = unheard,
+        report: Report = ignore_choice,
     ) -> Encoder:
         """Load both models, or only the black box without an adapter. Raises what both raise."""
         black_box = self.black_box.load(max_tokens, report=report)
@@ -115,6 +118,7 @@ class AugmentedEncoder:
         self.black_box = black_box
         self.small = small
         self.fingerprint = fingerprint or _hash(black_box.fingerprint, small.fingerprint)
+        # Both add to one list, which the caller clears when it has shown the notices.
         self.notices = black_box.notices = small.notices
 
     @property
@@ -134,14 +138,23 @@ class AugmentedEncoder:
 
     def _encode(
         self,
-        first: Callable[..., Floats],
-        second: Callable[..., Floats],
+        encode_by_black_box: Callable[[Sequence[str], Progress], Floats],
+        encode_by_small: Callable[[Sequence[str], Progress], Floats],
         texts: Sequence[str],
         progress: Progress | None,
     ) -> Floats:
-        hear = progress or (lambda _done: None)
-        black_box = first(texts, lambda done: hear(done // 2))
-        return joined_arrays(black_box, second(texts, lambda done: hear((len(texts) + done) // 2)))
+        """Encode with one model and then with the other; each is half of the progress."""
+
+        def report_first_half(done: int) -> None:
+            if progress is not None:
+                progress(done // 2)
+
+        def report_second_half(done: int) -> None:
+            if progress is not None:
+                progress((len(texts) + done) // 2)
+
+        black_box = encode_by_black_box(texts, report_first_half)
+        return joined_arrays(black_box, encode_by_small(texts, report_second_half))
 
 
 def _hash(black_box: str, small: str) -> str:

@@ -30,9 +30,8 @@ def encoder_source(
         return base
     from engine.encoders.kinds.augmented import AugmentedSource
 
-    return AugmentedSource.of(
-        base, FolderSource.of(resolve_model(chosen.small_model), chosen.device, chosen.dtype)
-    )
+    small_model = resolve_model(chosen.small_model)
+    return AugmentedSource.of(base, FolderSource.of(small_model, chosen.device, chosen.dtype))
 
 
 def base_source(
@@ -95,23 +94,25 @@ def warnings_of(settings: Settings, encoder: EncoderSource) -> Iterator[str]:
     They are about chunks that are longer than the encoder reads, and about a model that wants
     prompts but has none.
     """
-    wanted = settings.corpus.chunk_tokens
-    asked = settings.encoder.max_tokens
-    of_model = encoder.max_tokens
-    read = min(asked, of_model)
+    chunk_tokens = settings.corpus.chunk_tokens
+    limit = settings.encoder.max_tokens
+    model_limit = encoder.max_tokens
+    read = min(limit, model_limit)
     # A server truncates by its own rules.
-    if wanted > read and not settings.encoder.endpoint:
-        if asked < min(wanted, of_model):
-            todo = "raise encoder.max_tokens"
-        else:
-            todo = "lower corpus.chunk_tokens"
+    if chunk_tokens > read and not settings.encoder.endpoint:
+        why = "the most that its model takes"
+        if limit <= model_limit:
+            why = "encoder.max_tokens"
+        to_do = "lower corpus.chunk_tokens"
+        if limit < min(chunk_tokens, model_limit):
+            to_do = "raise encoder.max_tokens"
         yield (
-            f"Chunks may have {wanted} tokens (corpus.chunk_tokens), but the encoder reads the"
-            f" first {read} of a text"
-            f" ({'encoder.max_tokens' if asked <= of_model else 'the most that its model takes'}):"
-            f" semantic search does not see the rest, keyword search does. To change that, {todo}."
+            f"Chunks may have {chunk_tokens} tokens (corpus.chunk_tokens), but the encoder reads"
+            f" the first {read} of a text ({why}): semantic search does not see the rest, keyword"
+            f" search does. To change that, {to_do}."
         )
-    if encoder.folder and (missing := missing_prompts(encoder.folder)):
+    missing = missing_prompts(encoder.folder) if encoder.folder else None
+    if missing:
         yield (
             f"Models called {encoder.name} were trained with the prompts {missing.query!r} before"
             f" queries and {missing.document!r} before documents, which its folder does not name."

@@ -8,7 +8,6 @@ its vectors of fixed texts.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,19 +17,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel
 
+from engine.core.disk import json_sha256
 from engine.core.errors import EngineError, ModelError
 from engine.encoders.encoder import (
     EncoderSource,
     Progress,
     Report,
     Unfinished,
+    ignore_choice,
     report_prompts,
-    unheard,
 )
 from engine.encoders.fingerprint import named_prompts
 from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.text_model import encodable
-from engine.encoders.vector_shards import map_vectors, read_hashes, write_shard
+from engine.encoders.vector_shards import map_vectors, read_shard, write_shard
 from engine.endpoint.address import Address, read_server_key
 from engine.endpoint.client import Client, NoAnswerError
 from engine.endpoint.model_server import ModelServer
@@ -43,15 +43,16 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
+# Texts in two languages, by whose vectors a change of the model is noticed.
 PROBES = (
     "The order was confirmed on Monday.",
     "A valve leaks at low pressure.",
     "Wer haftet für den Schaden?",
 )
-# Cosine between a model's vectors of a text on different hardware or in different batches.
 MIN_SAME = 0.99
-# In tokens; the server truncates or refuses longer texts.
-LONGEST = 32_768
+"""Least cosine of two vectors of a text by one model, on other hardware or in another batch."""
+MAX_TOKENS = 32_768
+"""Stands for a server's limit, which is not known: it truncates or refuses longer texts itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class EndpointSource(EncoderSource):
         address = Address.parse(chosen.endpoint, chosen.endpoint_allow_public, "encoder.endpoint")
         return cls(
             name=chosen.endpoint_model or "embedding server",
-            max_tokens=LONGEST,
+            max_tokens=MAX_TOKENS,
             server=address.url,
             address=address,
             prompts=named_prompts(
@@ -94,8 +95,9 @@ class EndpointSource(EncoderSource):
 
         It does not change if the server gives that name to another model; `is_other` detects this.
         """
-        parts = [VERSION, self.address.url, self.model, self.prompts.query, self.prompts.document]
-        return hashlib.sha256(json.dumps(["endpoint", *parts]).encode()).hexdigest()
+        prompts = self.prompts
+        parts = [VERSION, self.address.url, self.model, prompts.query, prompts.document]
+        return json_sha256(["endpoint", *parts])
 
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
@@ -108,7 +110,7 @@ class EndpointSource(EncoderSource):
         max_tokens: int,
         adapter: Path | None = None,
         weight: float = 1.0,
-        report: Report = unheard,
+        report: Report = ignore_choice,
     ) -> EndpointEncoder:
         """Return the encoder; the server is first called when there is something to encode.
 
@@ -172,20 +174,18 @@ class EndpointEncoder:
 
         The file is written if it does not exist.
         """
-        found = self._batch(PROBES, lambda: None)
-        if (kept := read_hashes(probes)) is None:
+        vectors = self._request(PROBES, lambda: None)
+        kept = read_shard(probes)
+        if kept is None:
+            hashes = [hashlib.sha256(text.encode()).digest() for text in PROBES]
             probes.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_shard(
-                probes,
-                np.array([hashlib.sha256(text.encode()).digest() for text in PROBES], "S32"),
-                found,
-            )
+            write_shard(probes, np.array(hashes, "S32"), vectors)
             return False
-        shape = len(kept[0]), kept[1]
-        return (
-            found.shape != shape
-            or (map_vectors(probes, *shape) * found).sum(axis=1).min() < MIN_SAME
-        )
+        rows = len(kept.hashes)
+        if vectors.shape != (rows, kept.width):
+            return True
+        cosines = (map_vectors(probes, rows, kept.width) * vectors).sum(axis=1)
+        return bool(cosines.min() < MIN_SAME)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """See `Encoder`; `progress` is also called while waiting for an answer.
@@ -200,48 +200,55 @@ class EndpointEncoder:
         return self._encode([self._source.prompts.query + text for text in texts], progress)
 
     def _encode(self, texts: Sequence[str], progress: Progress | None) -> Floats:
+        """Return the vectors (n, d) of texts, batch after batch.
+
+        An error after the first batch has the cause `Unfinished` with the vectors so far.
+        """
         if texts and self._probes:
             if self.is_other(self._probes):
-                raise _other_model(self._source)
+                raise _changed_model_error(self._source)
             self._probes = None
-        found = [np.empty((0, self._width), np.float32)]
+        batches: list[Floats] = []
         for start in range(0, len(texts), self._source.batch):
             batch = texts[start : start + self._source.batch]
+            waiting = partial(progress, start) if progress else lambda: None
             try:
-                found.append(
-                    self._batch(batch, partial(progress, start) if progress else lambda: None)
-                )
+                batches.append(self._request(batch, waiting))
             except EngineError as error:
-                if start:
-                    raise error from Unfinished(np.concatenate(found[1:]), self.fingerprint)
+                if batches:
+                    raise error from Unfinished(np.concatenate(batches), self.fingerprint)
                 raise
         if progress is not None:
             progress(len(texts))
-        return np.concatenate(found[1:] or found)
+        if not batches:
+            return np.empty((0, self._width), np.float32)
+        return np.concatenate(batches)
 
-    def _batch(self, texts: Sequence[str], waiting: Callable[[], object]) -> Floats:
+    def _request(self, texts: Sequence[str], waiting: Callable[[], object]) -> Floats:
         """Return the vectors (b, d) of texts that fit into one request.
 
         `waiting` is called repeatedly, and may raise to stop.
         """
+        request: dict[str, object] = {"input": [encodable(text) for text in texts]}
         if self._source.model:
-            named = {"model": self._source.model}
-        else:
-            named = {}
-        request = {"input": [encodable(text) for text in texts], **named}
-        return self._server.ask(request, partial(self._vectors, count=len(texts)), waiting)
+            request["model"] = self._source.model
+        return self._server.ask(request, partial(self._read_vectors, count=len(texts)), waiting)
 
-    def _vectors(self, body: bytes, count: int) -> Floats:
-        """Return the vectors (count, d) of an answer, in the order of the texts, at unit length."""
+    def _read_vectors(self, body: bytes, count: int) -> Floats:
+        """Return the vectors (count, d) of an answer, in the order of the texts, at unit length.
+
+        Raises NoAnswerError for an answer of another form, EngineError for unusable vectors.
+        """
         try:
             data = Embeddings.model_validate_json(body).data
         except ValueError:
             raise NoAnswerError("the answer holds no vectors") from None
         rows = {}
         for place, row in enumerate(data):
-            rows[place if row.index is None else row.index] = row.embedding
+            index = place if row.index is None else row.index
+            rows[index] = row.embedding
         if len(data) != count:
-            raise self._unusable(
+            raise self._unusable_error(
                 f"{count} texts were sent and {len(data)} vectors came back.", code="endpoint-count"
             )
         if sorted(rows) != list(range(count)):
@@ -249,26 +256,23 @@ class EndpointEncoder:
                 f"Each has an 'index', but these are not the numbers from 0 to {count - 1}: which"
                 " text is whose is not known."
             )
-            raise self._unusable(why, code="endpoint-index")
+            raise self._unusable_error(why, code="endpoint-index")
         widths = sorted({len(row) for row in rows.values()})
-        if widths != [self._width or widths[0]] or not widths[0]:
+        is_new_width = self._width and widths != [self._width]
+        if len(widths) > 1 or widths[0] == 0 or is_new_width:
+            why = f"Its vectors have {' and '.join(map(str, widths))} dimensions"
             if self._width:
-                before = f", those before have {self._width}"
-            else:
-                before = ""
-            found = " and ".join(map(str, widths))
-            raise self._unusable(
-                f"Its vectors have {found} dimensions{before}.", code="endpoint-dimension"
-            )
+                why += f", those before have {self._width}"
+            raise self._unusable_error(f"{why}.", code="endpoint-dimension")
         vectors = np.array([rows[place] for place in range(count)], np.float64)
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
-            raise self._unusable(
+            raise self._unusable_error(
                 "They hold numbers that are not finite, or only zeros.", code="vectors-not-finite"
             )
         self._width = vectors.shape[1]
         return unit_rows(vectors)
 
-    def _unusable(self, why: str, code: str) -> EngineError:
+    def _unusable_error(self, why: str, code: str) -> EngineError:
         to_do = (
             "Check that it runs the embedding model that the documents were embedded with. To use"
             " another one, name it in encoder.endpoint_model; 'engine embed --force' embeds all"
@@ -282,7 +286,7 @@ class EndpointEncoder:
         )
 
 
-def _other_model(source: EndpointSource) -> ModelError:
+def _changed_model_error(source: EndpointSource) -> ModelError:
     return ModelError(
         f"The embedding server {source.address.url} has a different model under the name"
         f" {source.name}.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.encoders.encoder import EncoderSource, Report, unheard
+from engine.encoders.encoder import EncoderSource, Report, ignore_choice
 from engine.encoders.fingerprint import encoder_fingerprint, read_prompts
 from engine.encoders.model_folder import ModelFolder
 
@@ -64,7 +64,7 @@ class FolderSource(EncoderSource):
         max_tokens: int,
         adapter: Path | None = None,
         weight: float = 1.0,
-        report: Report = unheard,
+        report: Report = ignore_choice,
     ) -> Encoder:
         """Load the model on the device and in the precision chosen for this machine.
 

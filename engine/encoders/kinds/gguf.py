@@ -6,15 +6,15 @@ It is neither trained nor exported.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from engine.core.disk import json_sha256
 from engine.core.errors import EngineError, ModelError
-from engine.encoders.encoder import EncoderSource, Progress, Report, report_prompts, unheard
+from engine.encoders.encoder import EncoderSource, Progress, Report, ignore_choice, report_prompts
 from engine.encoders.fingerprint import named_prompts
 from engine.encoders.geometry.similarity import COSINE, Similarity, unit_rows
 from engine.encoders.kinds.endpoint import Embeddings
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 VERSION = 1
-# Cancellation takes effect between such groups.
 TEXTS_AT_ONCE = 4
+"""Texts of a request; a cancellation takes effect between two requests."""
+DEFAULT_MAX_TOKENS = 512
+"""Length limit of a model whose header does not state one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,16 +69,15 @@ class GgufSource(EncoderSource):
             to_do = "Set encoder.model to a GGUF file of an embedding model, or to a folder."
             what = f"The embedding model {chosen.model} cannot be used."
             raise ModelError(what, error.why, to_do, code="model-invalid") from None
-        within = header.name.replace(" ", "-")
+        model_name = header.name.replace(" ", "-")
+        name = model_name
         if path.suffix.lower() == ".gguf":
-            called = path.stem
-        else:
-            called = within
-        prompts = named_prompts(chosen.query_prompt, chosen.document_prompt, called, within)
+            name = path.stem
+        prompts = named_prompts(chosen.query_prompt, chosen.document_prompt, name, model_name)
         return cls(
-            name=called,
+            name=name,
             prompts=prompts,
-            max_tokens=header.context or 512,
+            max_tokens=header.context or DEFAULT_MAX_TOKENS,
             path=path,
             identity=identity,
             pooling=chosen.pooling,
@@ -87,7 +88,7 @@ class GgufSource(EncoderSource):
     def fingerprint(self) -> str:
         """Identifier of the file's content, the prompts and the pooling."""
         parts = [VERSION, self.identity, self.prompts.query, self.prompts.document, self.pooling]
-        return hashlib.sha256(json.dumps(["gguf", *parts]).encode()).hexdigest()
+        return json_sha256(["gguf", *parts])
 
     def vectors_fingerprint(
         self, max_tokens: int, adapter: Path | None = None, weight: float = 1.0
@@ -111,7 +112,7 @@ class GgufSource(EncoderSource):
         max_tokens: int,
         adapter: Path | None = None,
         weight: float = 1.0,
-        report: Report = unheard,
+        report: Report = ignore_choice,
     ) -> GgufEncoder:
         """Start the model in a process that ends with the encoder.
 
@@ -151,6 +152,7 @@ class GgufEncoder:
         return self._encode(self._source.prompts.query, texts, progress)
 
     def _start(self) -> ModelProcess:
+        """Start a process that serves the model. Raises ModelError."""
         source = self._source
         file = ServedFile(
             path=str(source.path),
@@ -163,9 +165,10 @@ class GgufEncoder:
         except ModelError as error:
             if error.code in ("pooling-unsupported", "context-too-large"):
                 raise
-            raise _invalid(source, error.why) from None
+            raise _invalid_error(source, error.why) from None
 
     def _encode(self, prompt: str, texts: Sequence[str], progress: Progress | None) -> Floats:
+        """Return the unit vectors (n, d) of texts, each after the prompt."""
         import numpy as np
 
         if not self._process.is_alive:
@@ -186,6 +189,7 @@ class GgufEncoder:
         return unit_rows(vectors)
 
     def _request(self, texts: list[str]) -> list[list[float]]:
+        """Return the vectors of a few texts by one request, as the model gives them."""
         request = {"input": [encodable(text) for text in texts]}
         try:
             response = self._process.client.send(
@@ -194,11 +198,12 @@ class GgufEncoder:
         except NoAnswerError:
             raise self._process.crash_error() from None
         if response.status != 200:
-            raise _invalid(self._source, f"A text could not be encoded (HTTP {response.status}).")
+            why = f"A text could not be encoded (HTTP {response.status})."
+            raise _invalid_error(self._source, why)
         return [row.embedding for row in Embeddings.model_validate_json(response.body).data]
 
 
-def _invalid(source: GgufSource, why: str) -> ModelError:
+def _invalid_error(source: GgufSource, why: str) -> ModelError:
     return ModelError(
         f"The embedding model {source.path} cannot be used.",
         why,

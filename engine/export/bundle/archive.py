@@ -28,20 +28,30 @@ SETTINGS = "project.toml"
 DATABASE = "project.db"
 MODELS = "models"
 COPIED = ("imports", "cache", "studies", SERVERS)
+"""Files and folders that are copied as they are."""
 TOP = {SETTINGS, DATABASE, MODELS, *ARTIFACT_ROOTS, *COPIED}
+"""What paths in a bundle begin with."""
 SEAL = b"sha256:"
-DIGITS = 64
+DIGITS = 64  # Of a sha256 in hex.
 MAX_RATIO = 200  # Bytes written for a byte of the bundle; a bomb has 1,000.
 MAX_MANIFEST = 1 << 24  # Bytes.
 MAX_FOLDERS = 1_000
-MAX_DEPTH = 20
-BLOCK = 1 << 20
+MAX_DEPTH = 20  # Folders of a path.
+MAX_NAME = 1_000  # Characters of a path.
+MAX_PART = 255  # Bytes of a file's name.
+BLOCK = 1 << 20  # Bytes that are read at a time.
+_FOLDER = 0x10  # The attribute of a folder in MS-DOS.
 # Vectors and weights, which hardly shrink.
 _DENSE = (".usearch", ".vec", ".npy", ".safetensors", ".onnx", ".gguf")
 _PART = re.compile(
-    r"""(?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))[^\x00-\x1f\x7f/\\:*?"<>|]*[^\x00-\x20\x7f/\\:*?"<>|.]""",
-    re.I,
+    r"""
+    (?!(con|prn|aux|nul|com\d|lpt\d)(\.|$))  # names of devices on Windows, such as con.txt
+    [^\x00-\x1f\x7f/\\:*?"<>|]*
+    [^\x00-\x20\x7f/\\:*?"<>|.]  # the last character is no blank and no dot
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
+"""A file's name that every system allows."""
 _MALFORMED = (
     BadZipFile,
     LargeZipFile,
@@ -85,25 +95,25 @@ class Manifest:
     project: str = ""
 
 
-def damaged(why: str, what: str = "The bundle is damaged.") -> DamagedError:
+def damaged_error(why: str, what: str = "The bundle is damaged.") -> DamagedError:
     """Return the error of a bundle that is not as it was written."""
     to_do = "Copy it again from where it was made, or bundle the project again."
     return DamagedError(what, f"{why[:1].upper()}{why[1:]}.", to_do, code="bundle-damaged")
 
 
-def unsafe(why: str) -> InputError:
+def unsafe_error(why: str) -> InputError:
     """Return the error of a bundle that this program cannot have made."""
     to_do = "Nothing was unpacked. Ask whoever gave you the file where it is from."
     return InputError("The bundle is not safe to unpack.", f"{why}.", to_do, code="bundle-unsafe")
 
 
 @contextmanager
-def reading() -> Iterator[None]:
-    """Raise `damaged` for errors that a malformed file causes in libraries and the system."""
+def malformed_as_damaged() -> Iterator[None]:
+    """Raise `damaged_error` for what a malformed file causes in libraries and the system."""
     try:
         yield
     except _MALFORMED as error:
-        raise damaged(str(error) or type(error).__name__) from error
+        raise damaged_error(str(error) or type(error).__name__) from error
 
 
 def add_file(archive: ZipFile, name: str, path: Path) -> Entry:
@@ -125,7 +135,7 @@ def copy_stream(source: IO[bytes], target: IO[bytes] | None) -> Entry:
     digest = hashlib.sha256()
     size = 0
     while True:
-        with reading():
+        with malformed_as_damaged():
             block = source.read(BLOCK)
         if not block:
             return Entry(size, digest.hexdigest())
@@ -154,6 +164,7 @@ def seal(path: Path) -> str:
 
 
 def _digest(file: IO[bytes]) -> bytes:
+    """Return the sha256 in hex of a bundle without the digits at its end."""
     digest = hashlib.sha256()
     remaining = file.seek(0, os.SEEK_END) - DIGITS
     file.seek(0)
@@ -173,15 +184,15 @@ def verify_seal(file: IO[bytes]) -> str:
     """
     length = len(SEAL) + DIGITS
     if file.seek(0, os.SEEK_END) < length:
-        raise damaged("it is too short")
+        raise damaged_error("it is too short")
     file.seek(-length, os.SEEK_END)
     end = file.read()
     if not end.startswith(SEAL):
-        raise damaged(
+        raise damaged_error(
             "it does not end as bundles do", "The file is no bundle, or its end is missing."
         )
     if _digest(file) != end[len(SEAL) :]:
-        raise damaged("its sha256 is not the one that it was written with")
+        raise damaged_error("its sha256 is not the one that it was written with")
     return end[len(SEAL) :].decode()
 
 
@@ -193,17 +204,19 @@ def list_entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
     infos: dict[str, ZipInfo] = {}
     for info in archive.infolist():
         name = info.orig_filename
-        kind = stat.S_IFMT(info.external_attr >> 16)
-        if kind not in (0, stat.S_IFREG) or name.endswith("/") or info.external_attr & 0x10:
-            raise unsafe(f"{name!r} is a link, a folder or a device")
+        kind = stat.S_IFMT(info.external_attr >> 16)  # there, ZIP holds the mode of Unix
+        is_folder = name.endswith("/") or info.external_attr & _FOLDER
+        if kind not in (0, stat.S_IFREG) or is_folder:
+            raise unsafe_error(f"{name!r} is a link, a folder or a device")
         if name in infos:
-            raise unsafe(f"{name!r} is in it twice")
-        if info.flag_bits & 1 or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
-            raise unsafe(f"{name!r} is packed in a way that no bundle is")
+            raise unsafe_error(f"{name!r} is in it twice")
+        is_encrypted = info.flag_bits & 1
+        if is_encrypted or info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+            raise unsafe_error(f"{name!r} is packed in a way that no bundle is")
         infos[name] = info
     size = sum(info.file_size for info in infos.values())
     if size > MAX_RATIO * length:
-        raise unsafe(f"{length:,} bytes would become {size:,}")
+        raise unsafe_error(f"{length:,} bytes would become {size:,}")
     return infos
 
 
@@ -213,14 +226,14 @@ def read_manifest(archive: ZipFile, infos: dict[str, ZipInfo]) -> Manifest:
     Raises DamagedError, InputError.
     """
     if MANIFEST not in infos:
-        raise damaged(f"it has no {MANIFEST}")
+        raise damaged_error(f"it has no {MANIFEST}")
     if infos[MANIFEST].file_size > MAX_MANIFEST:
-        raise unsafe(f"{MANIFEST} is too large")
-    with reading():
+        raise unsafe_error(f"{MANIFEST} is too large")
+    with malformed_as_damaged():
         try:
             data = json.loads(archive.read(MANIFEST))
         except RecursionError:
-            raise damaged(f"{MANIFEST} is nested too deeply") from None
+            raise damaged_error(f"{MANIFEST} is nested too deeply") from None
         version = data.get("format") if isinstance(data, dict) else None
         if isinstance(version, int) and version != FORMAT:
             raise InputError(
@@ -233,7 +246,7 @@ def read_manifest(archive: ZipFile, infos: dict[str, ZipInfo]) -> Manifest:
     sizes = {name: info.file_size for name, info in infos.items() if name != MANIFEST}
     listed = {name: entry.bytes for name, entry in manifest.files.items()}
     if sizes != listed or not {SETTINGS, DATABASE} <= sizes.keys():
-        raise damaged(f"{MANIFEST} lists other files than it holds")
+        raise damaged_error(f"{MANIFEST} lists other files than it holds")
     _check_names(manifest)
     return manifest
 
@@ -241,33 +254,33 @@ def read_manifest(archive: ZipFile, infos: dict[str, ZipInfo]) -> Manifest:
 def _check_names(manifest: Manifest) -> None:
     """Refuse names that collide, also on disks that ignore case or forms of letters."""
     if len(manifest.folders) > MAX_FOLDERS:
-        raise unsafe(f"It lists {len(manifest.folders):,} folders without files")
-    spelled: dict[str, str] = {}
+        raise unsafe_error(f"It lists {len(manifest.folders):,} folders without files")
+    spellings: dict[str, str] = {}  # path without differences of case and form → path
     for name in (*manifest.files, *manifest.folders, *manifest.models.values()):
         check_name(name)
         parts = name.split("/")
         for end in range(1, len(parts) + 1):
             path = "/".join(parts[:end])
             folded = unicodedata.normalize("NFKC", path).casefold()
-            if spelled.setdefault(folded, path) != path:
-                raise unsafe(f"{name!r} and another name are the same on some disks")
+            if spellings.setdefault(folded, path) != path:
+                raise unsafe_error(f"{name!r} and another name are the same on some disks")
             if path in manifest.files and path != name:
-                raise unsafe(f"{path!r} is a file and a folder")
+                raise unsafe_error(f"{path!r} is a file and a folder")
     both = manifest.files.keys() & set(manifest.folders)
     if both:
-        raise unsafe(f"{min(both)!r} is a file and a folder")
+        raise unsafe_error(f"{min(both)!r} is a file and a folder")
     for place in manifest.models.values():
         if not place.startswith(f"{MODELS}/"):
-            raise unsafe(f"{place!r} is no model's place")
+            raise unsafe_error(f"{place!r} is no model's place")
 
 
 def check_name(name: str) -> None:
     """Raise InputError for a name outside a project, or invalid on another system."""
     parts = name.split("/")
-    is_valid = all(_is_valid_part(part) for part in parts)
-    if not is_valid or len(name) > 1000 or len(parts) > MAX_DEPTH or parts[0] not in TOP:
-        raise unsafe(f"{name[:200]!r} is no file of a project")
+    is_valid = all(map(_is_valid_part, parts))
+    if not is_valid or len(name) > MAX_NAME or len(parts) > MAX_DEPTH or parts[0] not in TOP:
+        raise unsafe_error(f"{name[:200]!r} is no file of a project")
 
 
 def _is_valid_part(part: str) -> bool:
-    return bool(_PART.fullmatch(part)) and len(part.encode("utf-8", "replace")) < 256
+    return bool(_PART.fullmatch(part)) and len(part.encode("utf-8", "replace")) <= MAX_PART

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import ZIP_DEFLATED
 
 from engine.core.disk import disk_errors
@@ -20,7 +21,7 @@ from engine.core.messages.wire import to_json
 from engine.core.platforms.files import rename, sync
 from engine.encoders.graph.shared_graphs import files_in_place_of
 from engine.encoders.kinds.chosen import model_path
-from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, module_folders
+from engine.encoders.model_folder import BUNDLED_NAMES, folder_name, read_modules
 from engine.endpoint.address import is_server
 from engine.export.bundle.archive import (
     COPIED,
@@ -35,7 +36,7 @@ from engine.export.bundle.archive import (
     seal,
 )
 from engine.export.bundle.password import check_password, encrypt
-from engine.export.folder import check_target, remembered, workplace
+from engine.export.folder import check_target, remembering, workplace
 from engine.project.folder import KEPT, ProjectFolder
 from engine.project.store.artifact_info import (
     ArtifactInfo,
@@ -50,7 +51,14 @@ from engine.settings.schema import Settings
 from engine.version import __version__
 
 ATTEMPTS = 5  # A run replaces unfinished indexes at most every ten seconds.
-_OF_MODELS = (".json", ".txt", ".model", ".jinja", ".safetensors")
+_MODEL_SUFFIXES = (".json", ".txt", ".model", ".jinja", ".safetensors")
+
+
+class _BundledModel(NamedTuple):
+    """A model to bundle: its place in the bundle, and its file or folder."""
+
+    place: str
+    path: Path
 
 
 def bundle_project(
@@ -73,11 +81,11 @@ def bundle_project(
     with (
         disk_errors(f"The bundle {target} could not be written."),
         workplace(final) as work,
-        ExitStack() as remembering,
+        ExitStack() as stack,
     ):
         # A project on a full or read-only disk can be bundled, but does not remember it.
         with suppress(OSError):
-            remembering.enter_context(remembered(project, final, ["bundle"]))
+            stack.enter_context(remembering(project, final, ["bundle"]))
         made = work / "bundle"
         for _ in range(ATTEMPTS):
             written = _write(project, work, made, search_only, with_model)
@@ -117,7 +125,10 @@ def bundle_project(
 def _write(
     project: ProjectFolder, work: Path, made: Path, search_only: bool, with_model: bool
 ) -> tuple[Manifest, tuple[ExportNote, ...]] | None:
-    """Write the unsealed bundle; return None if a run replaced what was being copied."""
+    """Write the unsealed bundle to `made`, and return its manifest and notes about it.
+
+    `work`: a folder for copies of the database. None if a run replaced what was being copied.
+    """
     from engine.runs.pipeline import find_folders_in_use
 
     settings = project.settings()
@@ -138,6 +149,7 @@ def _write(
             unfinished = describe_unfinished(copy)
             if search_only:
                 copy.keep_search_only()
+                # A backup is compact: nothing of what was deleted is left in it.
                 copy.backup(work / "half.db")
                 database = work / "half.db"
         info = vectors.info if vectors else None
@@ -155,7 +167,7 @@ def _write(
                         folders.append(name)
                     else:
                         files[name] = add_file(archive, name, path)
-                places = {named: place for named, (place, _) in models.items()}
+                places = {name: model.place for name, model in models.items()}
                 manifest = Manifest(
                     format=FORMAT,
                     program=f"bmembed-tui {__version__}",
@@ -224,13 +236,14 @@ def _list_files(
 
 def _choose_models(
     project: ProjectFolder, settings: Settings, info: VectorsInfo | None, wanted: bool
-) -> dict[str, tuple[str, Path]]:
-    """Return the models to bundle: name → (place in the bundle, path).
+) -> dict[str, _BundledModel]:
+    """Return the models to bundle, by their names in settings and indexes.
 
-    Raises ModelError for a missing model if models are `wanted`.
+    They are the models of the index, or before there is one those of the settings; only those
+    inside the project unless models are `wanted`. Raises ModelError for one that is missing then.
     """
     chosen = info or settings.encoder
-    models: dict[str, tuple[str, Path]] = {}
+    models: dict[str, _BundledModel] = {}
     roles = {
         "model": "" if chosen.endpoint else chosen.model,
         "small_model": chosen.small_model,
@@ -246,22 +259,25 @@ def _choose_models(
             continue
         if wanted or path.is_relative_to(project.path.resolve()):
             name = re.sub(r"[^\w.-]", "_", folder_name(path))
-            models[named] = f"{MODELS}/{role}/{name}", path
+            models[named] = _BundledModel(f"{MODELS}/{role}/{name}", path)
     return models
 
 
-def _list_model_files(models: dict[str, tuple[str, Path]]) -> Iterator[tuple[str, Path]]:
-    """Yield the model files that are loaded: no pickles, no other programs' formats."""
+def _list_model_files(models: dict[str, _BundledModel]) -> Iterator[tuple[str, Path]]:
+    """Yield name in the bundle and path of the model files that are loaded.
+
+    Pickles and other programs' formats are left out.
+    """
     for place, path in models.values():
         if path.is_file():
             yield place, path
             continue
-        folders = {path, *(folder for _, folder in module_folders(path))}
+        folders = {path, *(module.folder for module in read_modules(path))}
         for folder in sorted(folders):
             if not folder.is_dir():
                 continue
             for file in sorted(folder.iterdir()):
-                if file.is_file() and file.suffix in _OF_MODELS:
+                if file.is_file() and file.suffix in _MODEL_SUFFIXES:
                     yield f"{place}/{file.relative_to(path).as_posix()}", file
 
 
@@ -299,14 +315,14 @@ def _describe_missing_models(
         model = "" if info.endpoint else info.model
         available = {"", *BUNDLED_NAMES, *places}
         missing = [name for name in (model, info.small_model) if name not in available]
-    what = "It is not in the bundle: {}."
     to_do = "Have it on the other machine ('engine unbundle --model'), or add --with-model."
-    notes = [
-        ExportNote(code="bundle-without-model", what=what.format(name), to_do=to_do)
-        for name in missing
-    ]
+    notes = [_note_missing_model(name, to_do) for name in missing]
     if reranker and not is_server(reranker):
         to_do = "Have it on the other machine, and name its folder there in search.reranker."
-        what = what.format(reranker)
-        notes.append(ExportNote(code="bundle-without-model", what=what, to_do=to_do))
+        notes.append(_note_missing_model(reranker, to_do))
     return tuple(notes)
+
+
+def _note_missing_model(name: str, to_do: str) -> ExportNote:
+    what = f"It is not in the bundle: {name}."
+    return ExportNote(code="bundle-without-model", what=what, to_do=to_do)

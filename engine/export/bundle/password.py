@@ -12,11 +12,17 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 from engine.core.disk import check_room
 from engine.core.errors import UsageError
 from engine.core.extras import check_extra
-from engine.export.bundle.archive import damaged, new_archive, reading, unsafe
+from engine.export.bundle.archive import (
+    damaged_error,
+    malformed_as_damaged,
+    new_archive,
+    unsafe_error,
+)
 
 KEY = "key.age"
 BODY = "project.zip.age"
 _MAX_KEY = 4096  # Bytes.
+_OVERHEAD = 1 << 16  # Bytes that encryption and the archive add.
 
 
 def check_password(password: str) -> None:
@@ -37,7 +43,7 @@ def encrypt(plain: Path, target: Path, password: str) -> None:
     """
     import pyrage
 
-    check_room(target.parent, plain.stat().st_size + (1 << 16))
+    check_room(target.parent, plain.stat().st_size + _OVERHEAD)
     key = pyrage.x25519.Identity.generate()
     with new_archive(target) as archive, plain.open("rb") as source:
         archive.compression = ZIP_STORED
@@ -59,7 +65,7 @@ def is_encrypted(infos: dict[str, ZipInfo]) -> bool:
         return False
     is_compressed = any(info.compress_type for info in infos.values())
     if infos.keys() != {KEY, BODY} or infos[KEY].file_size > _MAX_KEY or is_compressed:
-        raise unsafe(f"It holds {KEY} and files that no bundle has")
+        raise unsafe_error(f"It holds {KEY} and files that no bundle has")
     return True
 
 
@@ -70,7 +76,7 @@ def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
     """
     import pyrage
 
-    with reading():
+    with malformed_as_damaged():
         locked = archive.read(KEY)
         source = archive.open(BODY)
     try:
@@ -88,4 +94,4 @@ def decrypt(archive: ZipFile, password: str, target: IO[bytes]) -> None:
     except (pyrage.DecryptError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise damaged(str(error)) from error
+        raise damaged_error(str(error)) from error

@@ -22,11 +22,11 @@ from engine.export.bundle.archive import (
     Manifest,
     check_name,
     copy_stream,
-    damaged,
+    damaged_error,
     list_entries,
+    malformed_as_damaged,
     read_manifest,
-    reading,
-    unsafe,
+    unsafe_error,
     verify_seal,
 )
 from engine.export.bundle.pack import describe_unfinished
@@ -38,6 +38,7 @@ from engine.project.store.artifacts import Artifact
 from engine.project.store.schema import find_foreign_part
 from engine.project.store.store import Store
 from engine.reranking.chosen import reranker_of
+from engine.settings.schema import Settings
 
 _ALLOW_PUBLIC = (
     "encoder.endpoint_allow_public",
@@ -59,16 +60,16 @@ class _Bundle:
     manifest: Manifest | None
 
     def copy(self, name: str, target: IO[bytes] | None) -> None:
-        """Copy a file of the bundle.
+        """Copy a file of the bundle, or only read it without a `target`.
 
         Raises DamagedError if it differs from the manifest, OSError.
         """
         assert self.manifest is not None
-        with reading():
+        with malformed_as_damaged():
             source = self.archive.open(self.infos[name])
         with source:
             if copy_stream(source, target) != self.manifest.files[name]:
-                raise damaged(f"{name} is not the file that was bundled")
+                raise damaged_error(f"{name} is not the file that was bundled")
 
 
 @contextmanager
@@ -82,7 +83,7 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
         raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
     with file.open("rb") as raw:
         digest = verify_seal(raw)
-        with _entries(raw) as (archive, infos):
+        with _open_archive(raw) as (archive, infos):
             if not is_encrypted(infos):
                 yield _Bundle(digest, False, archive, infos, read_manifest(archive, infos))
                 return
@@ -95,16 +96,16 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
             with TemporaryFile(dir=place) as decrypted:
                 decrypt(archive, word, decrypted)
                 verify_seal(decrypted)
-                with _entries(decrypted) as (body, body_infos):
+                with _open_archive(decrypted) as (body, body_infos):
                     manifest = read_manifest(body, body_infos)
                     yield _Bundle(digest, True, body, body_infos, manifest)
 
 
 @contextmanager
-def _entries(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
+def _open_archive(file: IO[bytes]) -> Iterator[tuple[ZipFile, dict[str, ZipInfo]]]:
     """Yield the archive in a file, and its entries by name."""
     length = file.seek(0, 2)
-    with reading():
+    with malformed_as_damaged():
         archive = ZipFile(file)
     with archive:
         yield archive, list_entries(archive, length)
@@ -134,7 +135,7 @@ def verify(file: Path, password: Password = lambda: None) -> Bundled:
 
 
 def _describe_unfinished(bundle: _Bundle) -> tuple[ExportNote, ...]:
-    """Return what its database says, if this version can read it."""
+    """Return the note of `describe_unfinished`, if this version can read the bundle's database."""
     check_room(Path(gettempdir()), bundle.infos[DATABASE].file_size)
     with TemporaryDirectory() as place:
         path = Path(place) / DATABASE
@@ -147,9 +148,10 @@ def _describe_unfinished(bundle: _Bundle) -> tuple[ExportNote, ...]:
 
 
 def _check_tables(database: Path) -> None:
+    """Raise InputError for a database with parts, such as triggers, that no project has."""
     part = find_foreign_part(database)
     if part:
-        raise unsafe(f"Its database holds {part}, which no project has")
+        raise unsafe_error(f"Its database holds {part}, which no project has")
 
 
 def unbundle(
@@ -194,7 +196,7 @@ def unbundle(
         for folder in manifest.folders:
             (project.path / folder).mkdir(parents=True, exist_ok=True)
         moved = {named: str(final / place) for named, place in manifest.models.items()}
-        _settle(project, moved, model)
+        _adapt_to_this_machine(project, moved, model)
         sync_tree(project.path)
         rename(project.path, final)
         sync(final.parent)
@@ -203,7 +205,7 @@ def unbundle(
 
 
 def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
-    # Settings come last: without them the folder is no project.
+    """Write the files; settings come last, as without them the folder is no project."""
     for name in sorted(files, key=lambda name: (name == SETTINGS, name)):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -212,9 +214,10 @@ def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
             bundle.copy(name, target)
 
 
-def _settle(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
+def _adapt_to_this_machine(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
     """Check settings and database, and give the models their names on this machine.
 
+    `moved`: names of the bundle's models → their places here. `model`: where the encoder's is.
     Public servers are no longer allowed, and a server is not used as reranker: it would get
     passages unasked. The next evaluation decides.
     """
@@ -261,26 +264,9 @@ def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
         vectors = store.artifact(VectorsInfo)
         semantic = store.artifact(SemanticVectorsInfo)
         yield from describe_unfinished(store)
-    embedding = settings.encoder.endpoint
-    reranker = settings.search.reranker
-    servers = [("encoder.endpoint", embedding), ("queries.endpoint", settings.queries.endpoint)]
-    if is_server(reranker):
-        servers.append(("search.reranker", reranker))
-    for key, url in servers:
-        if url:
-            what = f"{key} sends text to {url}."
-            to_do = "Empty it unless you know that server."
-            yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
-    if vectors is not None and vectors.info.endpoint not in ("", embedding):
-        what = (
-            f"Search by meaning sends queries to {vectors.info.endpoint}, which made the vectors."
-        )
-        to_do = (
-            "Unless you know that server, set encoder.model and run 'engine embed --force' first."
-        )
-        yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+    yield from _list_servers(settings, vectors.info.endpoint if vectors else "")
     try:
-        if not is_server(reranker):
+        if not is_server(settings.search.reranker):
             reranker_of(project, settings)
     except EngineError as error:
         to_do = "Name the reranker in search.reranker."
@@ -304,6 +290,30 @@ def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
         yield from _check_model(project, indexes)
 
 
+def _list_servers(settings: Settings, index_endpoint: str) -> Iterator[ExportNote]:
+    """Yield a note for each server that gets text.
+
+    `index_endpoint`: the server that made the vectors, which the settings may no longer name.
+    """
+    servers = {
+        "encoder.endpoint": settings.encoder.endpoint,
+        "queries.endpoint": settings.queries.endpoint,
+    }
+    if is_server(settings.search.reranker):
+        servers["search.reranker"] = settings.search.reranker
+    for key, url in servers.items():
+        if url:
+            what = f"{key} sends text to {url}."
+            to_do = "Empty it unless you know that server."
+            yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+    if index_endpoint not in ("", settings.encoder.endpoint):
+        what = f"Search by meaning sends queries to {index_endpoint}, which made the vectors."
+        to_do = (
+            "Unless you know that server, set encoder.model and run 'engine embed --force' first."
+        )
+        yield ExportNote(code="bundle-names-server", what=what, to_do=to_do)
+
+
 def _check_model(
     project: ProjectFolder, indexes: Sequence[Artifact[VectorsInfo]]
 ) -> Iterator[ExportNote]:
@@ -316,6 +326,7 @@ def _check_model(
 
     info = indexes[0].info
     adapter = project.path / info.adapter if info.adapter else None
+    # With the graph of its query encoder, a search mode needs no model.
     graphs = [QueryGraph.open(project.path / index.folder, index.info.encoder) for index in indexes]
     if all(graphs):
         search = "can search by meaning"

@@ -30,6 +30,7 @@ _LENGTHS = {
     29: "ru",
 }
 _MIN_DIGITS = 8
+# de89 3704 0044 0532 0130 00, or de 89-3704...
 _GROUPED_IBAN = re.compile(rf"[a-z]{{2}}(?P<apart>{_MARK})?\d{_MARK}?\d[a-z0-9{_MARK[1:-1]}]+")
 # An IBAN of a country that the registry does not have: xx12 abcd 1234 5678 9
 _FOUR_TOGETHER = rf"[a-z]{{2}}\d{{2}}(?:[{BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{BLANK}][a-z0-9]{{1,3}})?"
@@ -88,10 +89,15 @@ def read_account_number(compound: str) -> tuple[str, ...]:
 
 
 def _is_registered(characters: str, *, is_apart: bool) -> bool:
-    """Return whether a number has the length of its country, and enough digits."""
-    if sum(map(str.isdigit, characters[4:])) < _MIN_DIGITS:
+    """Return whether a number has the length of its country, and enough digits.
+
+    If its country stands apart (`is_apart`), the check digits must be right, too.
+    """
+    country = characters[:2]
+    rest = characters[4:]
+    if sum(map(str.isdigit, rest)) < _MIN_DIGITS:
         return False
-    if not _has_known_length(characters):
+    if country not in _LENGTHS.get(len(rest), "").split():
         return False
     return not is_apart or _is_valid(characters)
 
@@ -101,10 +107,6 @@ def _is_in_fours(compound: str, characters: str) -> bool:
     if " " not in compound or not _MAY_BE_IBAN.fullmatch(characters):
         return False
     return len(_FOUR_DIGITS.findall(compound)) >= 2
-
-
-def _has_known_length(characters: str) -> bool:
-    return characters[:2] in _LENGTHS.get(len(characters) - 4, "").split()
 
 
 def _is_valid(characters: str) -> bool:

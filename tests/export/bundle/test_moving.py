@@ -237,10 +237,11 @@ def test_an_unbundle_that_is_killed_leaves_no_project_and_the_next_one_tidies_up
     halves: dict[str, Bundled], tmp_path: Path, moment: str
 ) -> None:
     target = tmp_path / "made"
+    step = "sync_tree" if moment.endswith("toml") else "_adapt_to_this_machine"
     code = (
         "import os, sys, signal; from pathlib import Path; from engine.export.bundle import"
         " unpack\ndef stop(_): os.kill(os.getpid(),"
-        f" signal.SIGSTOP)\nunpack.{'sync_tree' if moment.endswith('toml') else '_settle'} = lambda"
+        f" signal.SIGSTOP)\nunpack.{step} = lambda"
         " *_: stop(0)\nunpack.unbundle(Path(sys.argv[1]), sys.argv[2])"
     )
     command = [sys.executable, "-c", code, str(halves["half"].file), str(target)]

@@ -18,7 +18,7 @@ from fixtures.project_files import mode
 from fixtures.tiny_model import build_tiny_model
 
 from engine.api import Project
-from engine.cli.status_text import as_text, status_of
+from engine.cli.status_text import format_status, read_status
 from engine.core.errors import (
     CancelledError,
     DatasetError,
@@ -501,10 +501,10 @@ def test_a_sweep_that_is_not_finished_is_an_error(project: ProjectFolder) -> Non
     work.open()
     work.keep("k1", {"tables": {}})
     assert unfinished(project) == {"running": False, "finished": 1, "folder": str(work.folder)}
-    finished = set(as_text(status_of(Project(project)), "mine"))
+    finished = set(format_status(read_status(Project(project)), "mine"))
     with project.locked("sweep"):
         assert unfinished(project) == {"running": True, "finished": 1, "folder": str(work.folder)}
-        (line,) = finished - set(as_text(status_of(Project(project)), "mine"))
+        (line,) = finished - set(format_status(read_status(Project(project)), "mine"))
         assert "1 cell" in line
     work.close()
     assert unfinished(project) is None
