@@ -244,9 +244,9 @@ def _read_documents(store: Store, path: str) -> tuple[list[int], list[Chunk]]:
 def _find_by_evidence(
     store: Store, mark: Mark, documents: list[int], chunks: list[Chunk]
 ) -> list[int]:
-    """Return the chunk of these documents that holds most of a mark's text."""
-    texts = [document for id in documents if (document := store.document(id))]
-    (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, texts)
+    """Return the chunk of these documents that holds most of a mark's text, in a list if any."""
+    with_texts = filter(None, map(store.document, documents))
+    (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, with_texts)
     if judgment.level == "chunk":
         return list(judgment.grades)
     return []

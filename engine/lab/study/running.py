@@ -404,6 +404,7 @@ def _check_answers(project: ProjectFolder, study: Study) -> None:
 def _missing_data_error(
     project: ProjectFolder, study: Study, what: str, to_do: str
 ) -> DatasetError:
+    """Return the error for a project that lacks what a study measures with."""
     return DatasetError(
         f"The project {project.name} has no {what}.",
         f"{study.name} measures with them.",
