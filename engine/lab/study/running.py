@@ -436,11 +436,7 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
     rows = collect_figures({**report, **lab})
     seconds = adapter.seconds or stage_seconds
     if ADAPTED in rows:
-        rows[ADAPTED] |= {
-            "steps": adapter.steps,
-            "best step": adapter.best_step,
-            "training seconds": seconds,
-        }
+        rows[ADAPTED] |= {"best step": adapter.best_step, "training seconds": seconds}
         # Without checks the last step is kept.
         step = adapter.steps if adapter.best_step is None else adapter.best_step
         for system, values in rows.items():
@@ -453,7 +449,6 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
         "general similarities": general.get("similarities"),
         "distances": general.get("distances"),
         "general_text": general.get("name"),
-        "adapter_scope": adapter.adapter_scope,
         "training_seconds": seconds,
         "reason": adapter.reason,
     }
