@@ -162,7 +162,10 @@ class ProjectTools:
         return _format_results({project: found}, top)
 
     def _facets(self, query: str | None = None, project: str | None = None) -> dict[str, Any]:
-        """Count the documents of a project, or of all, by type, author and so on."""
+        """Count a project's documents, or those of all, by type, author and so on.
+
+        With `query`, those that contain one of its words.
+        """
         projects = {}
         is_truncated = False
         for counted in self._select(project):

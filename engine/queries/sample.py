@@ -202,7 +202,10 @@ class _Sampler:
             )
 
     def _find_reasons(self, queries: list[Query]) -> dict[int, str]:
-        """Return why the cheap filters reject queries, by the `id` of the query object."""
+        """Return why filters reject queries, by the `id` of the query object.
+
+        They are those of a run, except that no chunk is encoded.
+        """
         from engine.lexical.index import LexicalIndex
         from engine.queries.filters.consistency import bm25_ranks, depth_of, max_depth
         from engine.queries.filters.dedupe import deduplicate

@@ -38,7 +38,7 @@ from engine.project.store.files import LeftOutRecord
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 21
+VERSION = 22
 # Takes the place of the fingerprint while files are left.
 _PARTIAL = "partial"
 

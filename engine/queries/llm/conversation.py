@@ -195,18 +195,18 @@ class _ChunkConversation:
         questions = self._ask("questions", QUESTIONS, values, len(events))
         # The model numbers events from 1.
         evidence = {number: event.context for number, event in enumerate(events, 1)}
-        asked: dict[int, str] = {}
-        unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
+        first_questions: dict[int, str] = {}
+        dropped = [(questions.cut, Reason.CUT)] if questions.cut else []
         for entry in (*questions.finished, *questions.surplus):
             if entry.event not in evidence:
-                unasked.append((entry, Reason.NO_FACT))
-            elif entry.event in asked:
-                unasked.append((entry, Reason.MORE))
+                dropped.append((entry, Reason.NO_FACT))
+            elif entry.event in first_questions:
+                dropped.append((entry, Reason.MORE))
             else:
-                asked[entry.event] = entry.question
-        for number, question in sorted(asked.items()):
+                first_questions[entry.event] = entry.question
+        for number, question in sorted(first_questions.items()):
             self._take(question, evidence[number], kinds[number - 1])
-        for entry, reason in unasked:
+        for entry, reason in dropped:
             self._drop(entry.question, evidence.get(entry.event, ""), reason)
 
     def _find_events(self, values: dict[str, Any], most: int) -> list[Any]:

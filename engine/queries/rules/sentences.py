@@ -25,7 +25,7 @@ _BLOCK = re.compile(
 )
 _MAX_HEADING_LENGTH = 60
 """Length of a line, in characters, from which it is taken for a line of text."""
-# Marks that may end a sentence, with closing quotes and brackets: ".", "?!", '."', "。」".
+# Marks that may end a sentence, with closing quotes and brackets: ".", "?!", '."', "。".
 _STOP = re.compile(r"(?:[.!?…]+|[。！？｡])[\"'”’»)\]]*")
 # An enumerator at the end: "12.", "(b.", "iv."
 _ENUMERATOR = re.compile(r"(?:^|\s)\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\.$")
@@ -133,6 +133,7 @@ def _is_abbreviation(before: str, mark: str, after: str) -> bool:
         return True
     if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):  # letters with full stops: "e.V"
         return not after[0].isupper()
+    # "12." or "(b." is an enumerator only if nothing is before it.
     is_short = len(before.strip()) <= 4
     return is_short and _ENUMERATOR.search(before + ".") is not None
 

@@ -26,9 +26,9 @@ class GraphModel(Protocol):
 
 
 class Workers:
-    """Runs `count` micro-batches at a time, each on `threads` threads.
+    """Runs `count` micro-batches at a time, each on `threads` threads, while its context is open.
 
-    Results are returned in the order of the items.
+    Results are returned in the order of the items. Afterwards torch has its former threads.
     """
 
     def __init__(self, count: int, threads: int = 1) -> None:

@@ -127,7 +127,7 @@ def infonce(
     excluded: Tensor | None = None,
     relabelled: Tensor | None = None,
 ) -> Tensor:
-    """Return the mean of −log softmax(scores/τ) at the positive chunk.
+    """Return the mean of −log softmax(scores/τ) at the positive chunk (METHODS.md §1, preset `cl`).
 
     The other chunks of the batch are negatives unless `excluded` (n, m). `positives` (n,) are the
     columns of the queries' evidence chunks, which are never excluded. `relabelled` chunks (bool,

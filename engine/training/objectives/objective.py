@@ -75,9 +75,9 @@ class Teacher:
 def mixture_logits(
     bm25: Tensor, base: Tensor | None, *, bm25_weight: float, alpha: float
 ) -> Tensor:
-    """Return b·BM25/α + (1 − b)·20·base cosine, b = `bm25_weight`, in the shape of `bm25`.
+    """Return b·BM25/α + (1 − b)·20·base cosine, b = `bm25_weight`, α = `alpha`, all (q, c).
 
-    BM25/α if `base` is None.
+    METHODS.md §5, "Teachers". BM25/α if `base` is None.
     """
     if base is None:
         return bm25.float() / alpha
