@@ -80,6 +80,7 @@ def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
 
 
 def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) -> Sentence:
+    """Return a sentence with whether its sources exist and one of them holds its quote."""
     sources = tuple(dict.fromkeys(entry.sources))
     cited = []
     for number in sources:

@@ -135,11 +135,13 @@ def compound_pattern() -> re.Pattern[str]:
 
 
 def _term() -> str:
+    """Return a word's pattern, with `++` or `#` behind it: `c++`, `c#`."""
     return rf"{_word()}(?:\+\+(?!\+)|(?<=\b[a-zA-Z])\#(?![\w#]))?"
 
 
 @lru_cache(maxsize=1)
 def _word() -> str:
+    """Return the pattern of a run of letters, digits, underscores and marks of any alphabet."""
     alphabets = chain(range(0x300, 0x3400), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
     characters = [chr(code) for code in alphabets]
     marks = [char for char in characters if unicodedata.category(char) in ("Mn", "Mc")]
@@ -258,6 +260,7 @@ def normalise(compound: str) -> str:
 
 
 def _format_fraction(fraction: re.Match[str]) -> str:
+    """Return a fraction as decimals: `.5` for `½`."""
     return f"{unicodedata.numeric(fraction[0])}".removeprefix("0")
 
 

@@ -123,4 +123,5 @@ def _is_looked_up(vocabulary: Vocabulary, word: str) -> bool:
 
 
 def _has_compounds(vocabulary: Vocabulary) -> bool:
+    """Tell whether chunks are in a language with compounds, and are not too many."""
     return vocabulary.is_listed and not LANGUAGES.isdisjoint(vocabulary.languages)

@@ -55,7 +55,7 @@ from engine.lexical.writing import (
     StoredChunk,
     panics_are_damage,
     put_manifest,
-    register,
+    register_tokenizer,
     write,
     write_segment,
 )
@@ -133,7 +133,7 @@ class LexicalIndex:
         with panics_are_damage(folder):
             readable = storage.ensure_lockable(files)
             index = tantivy.Index.open(str(readable))
-            register(index)
+            register_tokenizer(index)
             opened = cls(folder, manifest, index, code_bonus=code_bonus)
             count = opened._searcher.num_docs
         if readable != files:
@@ -247,6 +247,7 @@ class LexicalIndex:
             depth *= 8
 
     def _rank(self, text: str, k: int, bonus: bool) -> Ranking:
+        """Return the k best of all chunks with a score above 0, by score, then id."""
         limit = min(k, self.count)
         terms = self.query_terms(text, bonus)
         if limit < 1 or not (terms.words or terms.codes):
@@ -420,6 +421,7 @@ class LexicalIndex:
         return self.vocabulary.document_frequency(term)
 
     def _search_in_threads(self, texts: Sequence[str], k: int, bonus: bool) -> Iterator[Ranking]:
+        """Yield `search` for many texts, in order, with one thread per processor."""
         threads = os.cpu_count() or 1
         block = 64 * threads
         search = partial(self.search, k=k, bonus=bonus)
@@ -471,6 +473,7 @@ class LexicalIndex:
         return found
 
     def _build_query(self, terms: QueryTerms) -> tantivy.Query:
+        """Return the query for any of these words and codes, with their weights and bonuses."""
         clauses = []
         for word, weight in terms.words.items():
             clauses.append((tantivy.Occur.Should, self._build_clause(word, weight)))
@@ -482,6 +485,10 @@ class LexicalIndex:
         return tantivy.Query.boolean_query(clauses)
 
     def _build_clause(self, word: str, weight: float) -> tantivy.Query:
+        """Return the query for a word that counts `weight` times.
+
+        tantivy's idf also counts deleted chunks, which the weight makes up for.
+        """
         clause = tantivy.Query.term_query(self._index.schema, WORDS, word, "freq")
         if self._deleted:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)

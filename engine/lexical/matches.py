@@ -83,6 +83,7 @@ class _MatchFinder:
         return _merge(spans)
 
     def _matches(self, terms: Iterable[str]) -> bool:
+        """Tell whether any of these terms is one of the query."""
         return not self._terms.isdisjoint(terms)
 
     def _find_times_and_dates(self, text: str) -> Iterator[Span]:
@@ -222,6 +223,7 @@ class _MatchFinder:
 
 
 def _shift(spans: Iterable[Span], offset: int) -> list[Span]:
+    """Return spans within a part of a text as spans in the whole, where it begins at `offset`."""
     return [(start + offset, end + offset) for start, end in spans]
 
 

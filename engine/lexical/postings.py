@@ -114,6 +114,7 @@ class PostingsScorer:
         return totals
 
     def _idf(self, terms: tuple[str, ...]) -> Weights:
+        """Return the idf (t,) of words and codes."""
         frequencies = []
         for term in terms:
             field = self._codes if is_code(term) else self._words

@@ -85,6 +85,7 @@ class QueryTermsCounter:
         return query
 
     def _add_compound(self, compound: str) -> None:
+        """Add the words, the codes and the number of one compound."""
         words, all_codes = self._analyse(compound)
         joined = [code.removeprefix(JOINT) for code in all_codes if is_joined(code)]
         codes = [code for code in all_codes if not is_joined(code)]
@@ -133,6 +134,7 @@ class QueryTermsCounter:
             self._query.digits[code] = digits
 
     def _count_words(self, words: Iterable[str]) -> None:
+        """Count one more occurrence of each word."""
         counts = self._query.words
         for word in words:
             counts[word] = counts.get(word, 0.0) + 1.0

@@ -180,6 +180,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
+    """Raise DamagedError unless every file has the size and digest of the manifest."""
     files = files_folder(folder)
     if not manifest.files:
         raise damage_error(folder, f"{MANIFEST} names no files")

@@ -193,11 +193,12 @@ def _split_code(words: list[str]) -> Iterator[str]:
     """
     for word in words:
         runs = RUN.findall(word)
-        long_runs = []
-        if len(runs) > 1:
-            long_runs = [run for run in runs if len(run) > 1]
-        has_several_words = len(words) > 1
-        if has_several_words or len(long_runs) < 2:
+        is_mixed = len(runs) > 1
+        long_runs = [run for run in runs if is_mixed and len(run) > 1]
+        if len(words) > 1:
             yield word
-        if has_several_words or len(long_runs) > 1:
             yield from long_runs
+        elif len(long_runs) > 1:
+            yield from long_runs
+        else:
+            yield word

@@ -133,7 +133,7 @@ def write_segment(
 ) -> set[int]:
     """Write chunks to an index, delete those whose ids are `gone`, and return the ids written."""
     index = tantivy.Index(_build_schema(), str(target), sort_by_field=ID)
-    register(index)
+    register_tokenizer(index)
     seen: set[int] = set()
     with panics_are_damage(target):
         writer = index.writer(_WRITER_MEMORY, num_threads=1)
@@ -151,6 +151,7 @@ def write_segment(
 
 
 def _build_schema() -> tantivy.Schema:
+    """Return tantivy's schema: words with their frequencies, and codes that only occur or not."""
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field(ID, indexed=True, fast=True)
     builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")
@@ -158,8 +159,8 @@ def _build_schema() -> tantivy.Schema:
     return builder.build()
 
 
-def register(index: tantivy.Index) -> None:
-    """Register the tokenizer with an opened index."""
+def register_tokenizer(index: tantivy.Index) -> None:
+    """Tell an opened index how stored terms are separated: tantivy does not store it."""
     splitter = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
     index.register_tokenizer(TOKENIZER, splitter)
 

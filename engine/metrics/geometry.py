@@ -146,6 +146,7 @@ def isoscore(vectors: ArrayLike) -> float:
 
 
 def _check_vectors(vectors: ArrayLike, least: int) -> Doubles:
+    """Return vectors as (n, d). Raises ValueError for fewer than `least`, or infinite ones."""
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < least or not np.isfinite(rows).all():
         raise ValueError(

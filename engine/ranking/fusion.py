@@ -33,7 +33,7 @@ def rrf(rankers: Sequence[Ranker], depth: int | None = None, k: float = RRF_CONS
     are ignored; ties go to the smaller id. Returns ids and scores (q, depth), padded with -1 and
     -inf, or (depth,) unpadded for one query. `depth` None keeps all.
     """
-    return _fuse(rrf_parts(rankers, k), depth, is_single=_is_single(rankers))
+    return sum_parts(rrf_parts(rankers, k), depth, is_single=_is_single(rankers))
 
 
 def rrf_parts(rankers: Sequence[Ranker], k: float = RRF_CONSTANT) -> list[Fused]:
@@ -61,7 +61,7 @@ def convex(
     outside [0, 1].
     """
     parts = convex_parts(semantic, lexical, weight)
-    return _fuse(parts, depth, is_single=_is_single([semantic, lexical]), block=block)
+    return sum_parts(parts, depth, is_single=_is_single([semantic, lexical]), block=block)
 
 
 def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused]:
@@ -144,10 +144,17 @@ def _min_max(ids: Ids, scores: Doubles) -> Doubles:
     return np.where(present, mapped, 0.0)
 
 
-def _fuse(
-    parts: Sequence[Fused], depth: int | None, *, is_single: bool, block: int = BLOCK
+def sum_parts(
+    parts: Sequence[Fused],
+    depth: int | None = None,
+    *,
+    is_single: bool,
+    block: int = BLOCK,
 ) -> Fused:
-    """Rank the chunks of each query by the sums of their parts, `block` candidates at once."""
+    """Rank the chunks of each query by the sums of their parts, `block` candidates at once.
+
+    `is_single`: the parts are of one query (1, n), whose arrays are returned unpadded.
+    """
     if depth is not None and depth < 1:
         raise ValueError(f"depth must be at least 1, not {depth}")
     ids = np.concatenate([part_ids for part_ids, _ in parts], axis=1)
@@ -195,6 +202,7 @@ def _sum_gains(ids: Ids, gains: Doubles) -> _Sums:
     present = ids >= 0
     rows = np.nonzero(present)[0]
     items = ids[present]
+    # Sorted by row, then by item, equal items of a row are neighbours: a group.
     order = np.lexsort((items, rows))
     rows = rows[order]
     items = items[order]

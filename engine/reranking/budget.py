@@ -114,6 +114,7 @@ class BudgetedReranker:
     def _score_batch(
         self, remaining: float, query: str, batch: Sequence[str]
     ) -> NDArray[np.float32]:
+        """Return the scores (b,) of a batch within the `remaining` seconds, and note its pace."""
         start = self._clock()
         try:
             return self.reranker.scores(query, batch, remaining)

@@ -22,7 +22,7 @@ from engine.core import environment
 from engine.core.errors import EngineError, StageError
 from engine.core.messages.project import RunRecord
 from engine.core.platforms.stopping import ignore_terminal_loss
-from engine.core.subprocesses import read_error, spawn, to_dict
+from engine.core.subprocesses import read_error, spawn, to_short_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
@@ -105,7 +105,7 @@ def main(arguments: list[str]) -> int:
         project = ProjectFolder(Path(folder))
         pipeline.run(project, stages=names, force=forced, should_stop=lambda: stopping)
     except EngineError as error:
-        print(json.dumps(to_dict(error)), file=sys.stderr)
+        print(json.dumps(to_short_dict(error)), file=sys.stderr)
         return error.exit_code
     return 0
 

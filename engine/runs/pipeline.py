@@ -54,7 +54,7 @@ from engine.core.subprocesses import (
     read_error,
     run_folder_missing,
     spawn,
-    to_dict,
+    to_short_dict,
 )
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
@@ -209,11 +209,11 @@ class Run:
                 stopped.command = resume_command(stages)
                 raise
             except EngineError as failure:
-                error = to_dict(failure)
+                error = to_short_dict(failure)
                 raise
             except Exception as fault:
                 what = "The run had an internal fault"
-                error = to_dict(internal_fault(what, fault, command="run"))
+                error = to_short_dict(internal_fault(what, fault, command="run"))
                 raise
             finally:
                 self._end(state, time.monotonic() - started, error)

@@ -30,7 +30,7 @@ from engine.core.messages.project import STAGE_WORDS
 from engine.core.platforms.files import open_private
 from engine.core.platforms.processes import peak_memory
 from engine.core.platforms.stopping import ORPHAN_SECONDS, obey_parent, take_input
-from engine.core.subprocesses import explain_memory, to_dict
+from engine.core.subprocesses import explain_memory, to_short_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
@@ -58,8 +58,8 @@ def main(arguments: list[str]) -> int:
     except BaseException as caught:
         error = explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
         if not isinstance(error, CancelledError):
-            log(StageFailed(stage=stage, error=to_dict(error)))
-        line = json.dumps(to_dict(error), ensure_ascii=False) + "\n"
+            log(StageFailed(stage=stage, error=to_short_dict(error)))
+        line = json.dumps(to_short_dict(error), ensure_ascii=False) + "\n"
         os.write(real_output, line.encode("utf-8", "backslashreplace"))
         return error.exit_code
 

@@ -268,6 +268,7 @@ class Explainer:
     def _find_unused_encoders(
         self, artifact: Artifact[VectorsInfo], index: VectorIndex
     ) -> dict[str, UnusedEncoder]:
+        """Return the base and the adapted encoder by name, as far as no index uses them."""
         in_use = {encoder_name(self._loaded.vectors(mode).info) for mode in SEARCH_MODES}
         encoders = {}
         if "base" not in in_use:
@@ -279,6 +280,7 @@ class Explainer:
         return encoders
 
     def _read_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> IndexRows:
+        """Return the content of an index, read once."""
         key = (self._loaded.repairs, artifact.folder)
         return self._rows.get(key, lambda: IndexRows(*index.stored()))
 
@@ -302,6 +304,7 @@ class Explainer:
         return self._chunks.get(key, read)
 
     def _base_encoder(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:
+        """Return the base encoder of an index, whose vectors may lie in the cache."""
         fingerprint = self.base_fingerprint(artifact)
         width = index.width - artifact.info.small_dimension
         return UnusedEncoder(fingerprint, width, lambda: self._loaded.base_encoder(artifact))

@@ -98,13 +98,16 @@ class SearchFilter:
         return passes
 
     def _is_tagged(self, document: Document) -> bool:
+        """Tell whether a document has one of the tags, or any if there are none."""
         return not self.tags or any(_has_tag(document, tag) for tag in self.tags)
 
     def _has_author(self, document: Document) -> bool:
+        """Tell whether a document is by one of the authors, or any if there are none."""
         names = self.authors
         return not names or any(_is_author(name, document.author) for name in names)
 
     def _has_date(self, document: Document) -> bool:
+        """Tell whether a document's date lies between `after` and `before`."""
         date = date_of(document)
         if self.after is not None and date < self.after:
             return False
@@ -266,6 +269,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
 
 
 def _name_language(code: str) -> str:
+    """Return the name by which users filter by a language, which is its code or `unknown`."""
     if SAME_AS.get(code, code) == UNKNOWN:
         return UNKNOWN_LANGUAGE
     return code
@@ -281,11 +285,12 @@ def _read_year(document: Document) -> str:
 def _count_tags(documents: list[Document]) -> Counter[str]:
     """Count documents by tag; tags that differ only in case count as one, as written first."""
     counter: Counter[str] = Counter()
-    names: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for document in documents:
         if document.tags:
             for tag in compose_accents(document.tags).split(", "):
-                counter[names.setdefault(tag.casefold(), tag)] += 1
+                first_spelling = spellings.setdefault(tag.casefold(), tag)
+                counter[first_spelling] += 1
     return counter
 
 
@@ -348,6 +353,10 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
+    """Return the patterns of a .gitignore for globs.
+
+    A glob with brackets also matches them literally: `report [1].pdf`. Raises UsageError.
+    """
     from pathspec import GitIgnoreSpec
 
     patterns = [re.sub("^[#!]", r"\\\g<0>", glob) for glob in globs]

@@ -132,6 +132,7 @@ class Rankers:
     def _rank_by_meaning(
         self, query: str, mode: SearchMode, depth: int, allowed: Ids | None
     ) -> Ranking:
+        """Rank by similarity with the query, among the allowed chunks only (None: all)."""
         _, index, vector = self.loaded.query_vector(query, mode)
         if allowed is None:
             return index.search(vector, depth)
@@ -177,6 +178,7 @@ def encoder_mode(mode: Mode) -> SearchMode:
 
 
 def _find_bounds(ranking: Ranking) -> tuple[float, float]:
+    """Return the lowest and the highest score."""
     _, scores = ranking
     return float(scores.min()), float(scores.max())
 

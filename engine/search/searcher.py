@@ -219,6 +219,7 @@ class Searcher:
         return hits
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
+        """Leave weak hits out of the semantic ranking, and note how many."""
         min_similarity, reason = self._loaded.threshold()
         rankings.by_ranker["semantic"], note = hide_weak(
             rankings.by_ranker["semantic"], top, min_similarity, reason
@@ -238,7 +239,7 @@ class Searcher:
         if query.names:
             rankings.notes.insert(0, f"Only in {' and '.join(query.names)}, which the query names.")
         for ranker in rankings.by_ranker:
-            lag = self._loaded.index_lag(ranker, encoder_mode(mode))
+            lag = self._typed.lag.find_lag(ranker, encoder_mode(mode))
             if lag:
                 rankings.add_note(lag.text)
                 if lag.command:

@@ -409,6 +409,7 @@ class VectorIndex:
         return np.asarray(self._places[positions[is_present]])
 
     def _read_rows(self, places: Ids) -> Array:
+        """Return the stored rows at `places`."""
         return self._read_parts(places, lambda part: part.rows)
 
     def _read_parts(self, places: Ids, table: Callable[[Part], Array]) -> Array:
@@ -468,6 +469,7 @@ def _read_blocks(part: Part, places: Ids, size: int) -> Iterator[Array]:
 
 
 def _check_ids(ids: Ids, vectors: Rows) -> None:
+    """Raise ValueError unless ids are unique, not negative and as many as the vectors."""
     if len(ids) != vectors.shape[0]:
         raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape}")
     unique = distinct(ids)
@@ -476,6 +478,7 @@ def _check_ids(ids: Ids, vectors: Rows) -> None:
 
 
 def _refuse_not_finite(vectors: Floats) -> None:
+    """Raise EngineError for vectors with NaN or infinity."""
     import numpy as np
 
     if not np.isfinite(vectors).all():

@@ -272,7 +272,7 @@ def test_an_error_keeps_its_nearest_public_class_on_its_way_to_the_run(
     error: EngineError, kind: type[EngineError]
 ) -> None:
     revived = EngineError.from_dict(
-        json.loads(json.dumps(children.to_dict(error))), error.exit_code
+        json.loads(json.dumps(children.to_short_dict(error))), error.exit_code
     )
     assert type(revived) is kind
     assert (revived.what, revived.why, revived.to_do, revived.exit_code) == (

@@ -39,6 +39,7 @@ _FOUR_DIGITS = re.compile(rf"(?<=[{BLANK}])\d{{4}}(?!\w)")
 
 
 def _build_pattern() -> str:
+    """Build the pattern of the IBANs of all countries in the registry."""
     alternatives: list[str] = []
     for length, countries in _LENGTHS.items():
         either = countries.replace(" ", "|")
@@ -69,8 +70,9 @@ def read_account_number(compound: str) -> tuple[str, ...]:
     """Return the codes of an IBAN in groups, or nothing for any other compound.
 
     `compound` is in lower case. The codes are the number as one word, preceded by the number as
-    typed if that has no blanks. The number must have the length of its country in the registry, and
-    right check digits if the country stands apart, or else two groups of four digits.
+    typed if that has no blanks: `de89 3704 0044 0532 0130 00` has `de-89370400440532013000`. The
+    number must have the length of its country in the registry, and right check digits if the
+    country stands apart, or else two groups of four digits.
     """
     match = _GROUPED_IBAN.fullmatch(compound)
     if not match:
@@ -81,7 +83,9 @@ def read_account_number(compound: str) -> tuple[str, ...]:
         return ()
     code = split_letters_from_digits(characters)
     if not _is_registered(characters, is_apart=match["apart"] is not None):
-        return (code,) if _is_in_fours(compound, characters) else ()
+        if _is_in_fours(compound, characters):
+            return (code,)
+        return ()
     if "\n" in compound or any(blank in compound for blank in BLANK):
         return (code,)
     typed = re.sub("[\u2010\u2011]", "-", compound)
@@ -103,7 +107,7 @@ def _is_registered(characters: str, *, is_apart: bool) -> bool:
 
 
 def _is_in_fours(compound: str, characters: str) -> bool:
-    """Return whether two or more groups of a number are four digits."""
+    """Return whether two or more groups are four digits, as in an IBAN of an unknown country."""
     if " " not in compound or not _MAY_BE_IBAN.fullmatch(characters):
         return False
     return len(_FOUR_DIGITS.findall(compound)) >= 2

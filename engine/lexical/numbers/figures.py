@@ -184,6 +184,7 @@ def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[s
 
 @lru_cache(maxsize=16)
 def _compile_pattern(alternatives: tuple[str, ...], any_case: bool) -> re.Pattern[str]:
+    """Compile a pattern of the first alternative that fits at a place."""
     return re.compile("|".join(alternatives), re.IGNORECASE if any_case else 0)
 
 
@@ -298,6 +299,7 @@ def _read_day(year: str, month: int, day: int) -> Iterator[date]:
 
 
 def _number_months() -> dict[str, int]:
+    """Return the number of each month by its names and short names in all languages."""
     numbers = {"sept": 9, "mar": 3}
     for names in CALENDAR_NAMES.values():
         for months in (names.months, names.short_months, names.months_of_day):
