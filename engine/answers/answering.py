@@ -155,6 +155,7 @@ def _read_chunks(store: Store, chunk_ids: Sequence[int]) -> list[Chunk]:
 
 
 def _format_passage(store: Store, number: int, chunk: Chunk) -> str:
+    """Return a passage with its number, title and headings, as the prompt has it."""
     place = place_of(store.document_card(chunk.document_id).title, chunk.headings)
     if chunk.headings:
         return number_passage(number, f"{place['title']} > {place['section']}", chunk.text)
@@ -162,6 +163,7 @@ def _format_passage(store: Store, number: int, chunk: Chunk) -> str:
 
 
 def _build_failure(settings: Settings, error: UnansweredError) -> StageError:
+    """Build the error for an answer that failed, with what to do about the model in use."""
     if settings.queries.backend == "endpoint":
         to_do = "Check that the server runs and that queries.endpoint names it, then ask again."
     else:

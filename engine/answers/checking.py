@@ -26,13 +26,16 @@ SHAPE = Shape("sentences", SentenceEntry)
 _LEFT = "\\[［【〔〖⟦⁅"
 _RIGHT = "\\]］】〕〗⟧⁆"
 _DIGIT = r"\d⁰¹²³⁴-⁹₀-₉①-⓿"
+# [1], or 【see 2】 with other brackets
 _BRACKETED = re.compile(
     rf"[{_LEFT}]+([^{_LEFT}{_RIGHT}{_DIGIT}]*+[{_DIGIT}][^{_LEFT}{_RIGHT}]*+)([{_RIGHT}]*)"
 )
+# [1 at the end of a text that is still being written
 _OPEN = re.compile(rf"[{_LEFT}][^{_RIGHT}]*$")
 _BETWEEN = re.compile(f"(?<=[{UNSPACED}\u3000-\u303f]) (?=[{UNSPACED}\u3000-\u303f])")
 """A blank between characters of scripts that are written without spaces."""
 _LETTER = rf"[^\W_{UNSPACED}]"
+# Between two letters, and between the parts of 2.50 and -5
 _INSIDE_WORD = re.compile(
     rf"(?<={_LETTER})(?={_LETTER})|(?<=\d[.,])(?=\d)|(?<=\d)(?=[.,]\d)|(?<=(?<!\w)[-+])(?=\d)"
 )
@@ -77,6 +80,7 @@ def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
 
 
 def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) -> Sentence:
+    """Return a sentence with whether its sources exist and one of them holds its quote."""
     sources = tuple(dict.fromkeys(entry.sources))
     cited = []
     for number in sources:

@@ -23,7 +23,9 @@ from engine.core.platforms.processes import program_file
 from engine.gguf.places import lm_studio
 
 NAME = "bmembed"
+"""Name of the server's entry in an assistant's configuration."""
 SKILL = "bmembed-search"
+"""Name of the skill's folder."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +95,12 @@ def installation(client: str, projects: Sequence[Path]) -> Change:
 
 
 def own_command() -> list[str]:
-    """Return the command that starts `engine` from any folder.
-
-    With -P, a folder `engine` there does not hide the installed one.
-    """
+    """Return the command that starts `engine` from any folder."""
     for folder in (Path(sys.executable).parent, Path(sysconfig.get_path("scripts"))):
         program = folder / program_file("engine")
         if program.is_file():
             return [str(program)]
+    # With -P, a folder `engine` in the current one does not hide the installed package.
     return [sys.executable, "-P", "-m", "engine"]
 
 
@@ -131,6 +131,7 @@ def config_path(client: str, home: Path) -> Path:
 
 
 def _read_text(path: Path) -> str | None:
+    """Return a file's text, None if there is no file. Raises InputError."""
     try:
         return path.read_bytes().decode()
     except FileNotFoundError:
@@ -148,8 +149,10 @@ def _add_to_json(text: str, entry: dict[str, Any]) -> str:
     if not isinstance(servers, dict):
         raise ValueError("it is no object with an object mcpServers")
     _put_entry(servers, entry)
-    indent = re.match(r"\s*\{\s*?\n([ \t]+)", text)
-    return json.dumps(data, ensure_ascii=False, indent=indent[1] if indent else 2) + "\n"
+    # The white space before the first key, which begins the second line.
+    indentation = re.match(r"\s*\{\s*?\n([ \t]+)", text)
+    indent = indentation[1] if indentation else 2
+    return json.dumps(data, ensure_ascii=False, indent=indent) + "\n"
 
 
 def _add_to_toml(text: str, entry: dict[str, Any]) -> str:

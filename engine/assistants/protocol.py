@@ -22,9 +22,10 @@ from engine.version import __version__
 if TYPE_CHECKING:
     from engine.assistants.tools import ProjectTools
 
-# Revisions of the protocol that begin with `initialize`, and the one whose requests name it.
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Revisions of the protocol that begin with `initialize`."""
 STATELESS = "2026-07-28"
+"""The revision that each request names (`_VERSION_KEY`)."""
 UNSUPPORTED_VERSION = -32022
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
@@ -42,7 +43,8 @@ MAX_LINE = 1_000_000
 class ToolServer:
     """Serves the tools for the named projects, or for all of them.
 
-    One thread opens the projects and works through the calls.
+    One thread opens the projects and works through the calls. `version`, in the methods: the
+    protocol's revision that a request names, None for those that begin with `initialize`.
     """
 
     def __init__(self, names: Sequence[str], output: TextIO) -> None:
@@ -68,39 +70,41 @@ class ToolServer:
                 break
             request = self._answers.request(line) if line.strip() else None
             if request:
-                key = request.get("id", NO_ANSWER)
-                self._dispatch(key, request["method"], request.get("params") or {})
+                request_id = request.get("id", NO_ANSWER)
+                self._dispatch(request_id, request["method"], request.get("params") or {})
         tools = self._opening.result()
         self._thread.submit(tools.close)
         self._thread.shutdown()
 
-    def _dispatch(self, key: Any, method: str, params: Any) -> None:
-        if key is NO_ANSWER:
+    def _dispatch(self, request_id: Any, method: str, params: Any) -> None:
+        """Answer a request at once, or queue it if it is a call of a tool."""
+        if request_id is NO_ANSWER:
             return  # notifications need no action
         if not isinstance(params, dict):
-            self._answers.give(key, error=(INVALID_PARAMS, "params must be an object", None))
+            self._answers.give(request_id, error=(INVALID_PARAMS, "params must be an object", None))
             return
         meta = params.get("_meta")
         version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
         if version not in (None, STATELESS):
             data = {"supported": [STATELESS], "requested": version}
             error = (UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-            self._answers.give(key, error=error)
+            self._answers.give(request_id, error=error)
             return
         if method == "tools/call":
-            self._queue_call(key, params, version)
+            self._queue_call(request_id, params, version)
             return
         result = self._describe(method, params, version)
         if result is None:
-            self._answers.give(key, error=(NO_METHOD, "Method not found", None))
+            self._answers.give(request_id, error=(NO_METHOD, "Method not found", None))
         else:
-            self._answers.give(key, _add_envelope(result, version))
+            self._answers.give(request_id, _add_envelope(result, version))
 
     def _describe(
         self, method: str, params: Mapping[str, Any], version: str | None
     ) -> dict[str, Any] | None:
         """Return the answer to a method that needs no projects; None for an unknown method."""
         server = {"capabilities": {"tools": {}}, "instructions": self._instructions}
+        # Only the stateless revision asks how long an answer may be cached.
         caching = {"ttlMs": 0, "cacheScope": "private"} if version else {}
         if method == "initialize":
             requested = params.get("protocolVersion")
@@ -117,29 +121,32 @@ class ToolServer:
             return {}
         return None
 
-    def _queue_call(self, key: Any, params: Mapping[str, Any], version: str | None) -> None:
+    def _queue_call(self, request_id: Any, params: Mapping[str, Any], version: str | None) -> None:
+        """Queue a call of a tool for the thread, or answer it with an error if it is malformed."""
         name = params.get("name")
         arguments = params.get("arguments") or {}
         if not isinstance(name, str) or name not in self._tools:
             what = f"Unknown tool. The tools are {', '.join(self._tools)}"
-            self._answers.give(key, error=(INVALID_PARAMS, what, None))
+            self._answers.give(request_id, error=(INVALID_PARAMS, what, None))
         elif not isinstance(arguments, dict):
-            self._answers.give(key, error=(INVALID_PARAMS, "arguments must be an object", None))
+            self._answers.give(
+                request_id, error=(INVALID_PARAMS, "arguments must be an object", None)
+            )
         else:
-            self._thread.submit(self._answer_call, key, name, arguments, version)
+            self._thread.submit(self._answer_call, request_id, name, arguments, version)
 
     def _answer_call(
-        self, key: Any, name: str, arguments: dict[str, Any], version: str | None
+        self, request_id: Any, name: str, arguments: dict[str, Any], version: str | None
     ) -> None:
         result = self._call(name, arguments)
-        self._answers.give(key, _add_envelope(result, version))
+        self._answers.give(request_id, _add_envelope(result, version))
 
     def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the result of a call: JSON as text and, unless it failed, also as data."""
         try:
             tools = self._opening.result()
             given = {key: value for key, value in arguments.items() if value is not None}
-            check(self._tools[name], given)
+            check_arguments(self._tools[name], given)
             text = _format_json(tools.call(name, given))
             return {
                 "content": [{"type": "text", "text": text}],
@@ -158,6 +165,7 @@ class ToolServer:
 
 
 def _open_projects(names: Sequence[str]) -> ProjectTools:
+    """Import the tools, which takes a while, and open the projects."""
     from engine.assistants.tools import ProjectTools
 
     return ProjectTools(names)
@@ -183,10 +191,10 @@ def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
 
 
-def check(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Check a tool's arguments against its input schema.
+def check_arguments(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Check a tool's arguments against its input schema. Raises UsageError.
 
-    Raises UsageError, whose text contains no values of arguments.
+    Its text contains no values, which may quote documents or queries.
     """
     schema = tool["inputSchema"]
     name = tool["name"]
@@ -206,11 +214,13 @@ def check(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any) -> bool:
+    """Return whether a value is as a schema of assets/assistants/server.json says."""
     if schema["type"] == "array":
         if not isinstance(value, list) or len(value) > schema["maxItems"]:
             return False
         return all(_is_valid(schema["items"], item) for item in value)
     if schema["type"] == "integer":
+        # True and False are integers for isinstance.
         return type(value) is int and schema["minimum"] <= value <= schema["maximum"]
     if "enum" in schema:
         return value in schema["enum"]

@@ -19,7 +19,7 @@ from engine.search.workers import ThreadSearcher
 
 
 def label_projects(names: Sequence[str]) -> dict[str, ProjectFolder]:
-    """Return the named projects, or all, by their `short_names` with slashes on every system.
+    """Return the named projects, or all, by label: their `short_names` with slashes everywhere.
 
     Raises UsageError if there are none.
     """
@@ -37,7 +37,7 @@ def label_projects(names: Sequence[str]) -> dict[str, ProjectFolder]:
     return {Path(labels[folder.path]).as_posix(): folder for folder in folders}
 
 
-def no_project(labels: Sequence[str], *, named: bool = True) -> UsageError:
+def project_missing_error(labels: Sequence[str], *, named: bool = True) -> UsageError:
     """Return the error for an unknown label or, if not `named`, for a missing one."""
     if named:
         what = "There is no such project here."
@@ -57,26 +57,29 @@ LOADING = (
 class ServedProject:
     """A served project, with its `label` among all of them.
 
-    Its methods except `load` must be called in one thread; the encoder is loaded and used in
-    another.
+    Its methods except `load` must be called in one thread, which uses the searcher for keywords;
+    the searcher with the encoder is loaded and used in another.
     """
 
     def __init__(self, folder: ProjectFolder, label: str) -> None:
         self.folder = folder
         self.label = label
-        self._light = ThreadSearcher(folder)
-        self._full = ThreadSearcher(folder)
+        self._keyword_searcher = ThreadSearcher(folder)
+        self._full_searcher = ThreadSearcher(folder)
         self._thread = ThreadPoolExecutor(1)
         self._lock = Lock()
         self._loading: Future[Found] | None = None
-        self._problem: BaseException | None = None
+        self._problem: BaseException | None = None  # why the encoder could not be loaded
 
     def prepare(self) -> None:
         """Import what keyword search needs, and open the database."""
-        self._light.ready()
+        self._keyword_searcher.ready()
 
     def load(self) -> None:
-        """Start to load the encoder, unless it is loaded or loading. Thread-safe."""
+        """Start to load the encoder, unless it is loaded or loading; try again if it failed.
+
+        Thread-safe.
+        """
         with self._lock:
             if self._loading is not None:
                 if not self._loading.done():
@@ -87,10 +90,12 @@ class ServedProject:
             self._loading = self._thread.submit(self._warm_up)
 
     def _warm_up(self) -> Found:
-        return self._full.ready().search(Search("warm up", top=1))
+        """Load the encoder by a first search with it."""
+        return self._full_searcher.ready().search(Search("warm up", top=1))
 
     @property
     def _is_loaded(self) -> bool:
+        """Whether the encoder can be used."""
         loading = self._loading
         return loading is not None and loading.done() and loading.exception() is None
 
@@ -106,7 +111,8 @@ class ServedProject:
         if self._is_loaded:
             return self._search_fully(request)
         by_keyword = replace(request, mode="bm25")
-        found = self._light.ready().search(replace(by_keyword, rerank=False))
+        # The reranker, too, belongs to the other thread.
+        found = self._keyword_searcher.ready().search(replace(by_keyword, rerank=False))
         if request.mode == "bm25" or self.folder.settings().search.mode == "keywords":
             if found.can_rerank:
                 return self._search_fully(by_keyword)
@@ -117,18 +123,18 @@ class ServedProject:
 
     def _search_fully(self, request: Search) -> Found:
         """Search in the thread that uses the encoder and the reranker."""
-        return self._thread.submit(lambda: self._full.ready().search(request)).result()
+        return self._thread.submit(lambda: self._full_searcher.ready().search(request)).result()
 
     def encoders(self) -> dict[SearchMode, NamedEncoder]:
         """Return the encoder of each search mode; empty before anything is embedded."""
         try:
-            return self._light.look().encoders.by_mode()
+            return self._keyword_searcher.look().encoders.by_mode()
         except EngineError:
             return {}
 
     def document(self, stable_id: str) -> Document | None:
         """Return a document with its text."""
-        return self._light.look().document_of(stable_id)
+        return self._keyword_searcher.look().document_of(stable_id)
 
     def facets(self, query: str | None) -> dict[str, dict[str, int]]:
         """Count documents by type, author, tag, language, year and folder.
@@ -136,16 +142,17 @@ class ServedProject:
         All documents, or those that contain a word of `query`.
         """
         if query is None:
-            return self._light.look().facets()
+            return self._keyword_searcher.look().facets()
         request = Search(query, "bm25", top=1, facets=True, rerank=False)
-        return self._light.ready().search(request).facets
+        return self._keyword_searcher.ready().search(request).facets
 
     def close(self) -> None:
         """Close the database, without waiting for an encoder that is still being loaded."""
-        self._light.close()
+        self._keyword_searcher.close()
 
 
 def _describe_problem(problem: BaseException) -> str:
+    """Return the note that an encoder could not be loaded."""
     if isinstance(problem, EngineError):
         return f"These results are by keyword only. {problem.what} {problem.to_do}".strip()
     name = type(problem).__name__

@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 from threading import Timer
 from typing import Any
 
-from engine.assistants.served import ServedProject, label_projects, no_project
+from engine.assistants.served import ServedProject, label_projects, project_missing_error
 from engine.core.dates import day
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import MAX_FACETS, Found, Hit, Search, read_mode
@@ -22,7 +22,9 @@ from engine.core.records import Document
 from engine.search.filters import date_of
 
 LINES = 200
+"""Number of lines that `get` returns by default."""
 MAX_LINES = 1_000
+"""Maximum number of lines that `get` returns."""
 MAX_TEXT = 50_000
 """Maximum number of characters that a tool returns."""
 LOAD_AFTER = 2.0
@@ -54,7 +56,10 @@ class ProjectTools:
             project.close()
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool with arguments that its schema allows. Raises EngineError."""
+        """Call a tool with arguments that its schema allows. Raises EngineError.
+
+        The tool NAME of assets/assistants/server.json is the method _NAME.
+        """
         tool = getattr(self, f"_{name}")
         result: dict[str, Any] = tool(**arguments)
         return result
@@ -67,6 +72,8 @@ class ProjectTools:
         mode: str | None = None,
         **filters: Any,
     ) -> dict[str, Any]:
+        """Search a project, or all; fails only if the search of each project fails."""
+        # One hit more shows whether there are others.
         params = {"query": query, "mode": read_mode(mode), "top": top + 1, **filters}
         request = from_json(Search, {"by_document": True, **params}, strict=True)
         outcomes: dict[ServedProject, Found | EngineError] = {}
@@ -82,6 +89,7 @@ class ProjectTools:
         return _format_results(outcomes, top)
 
     def _fetch(self, id: str) -> dict[str, Any]:
+        """Return a document's text and facts; of a long text the beginning, and where to go on."""
         project, document = self._find_document(id)
         lines = document.text.count("\n") + 1
         text = document.text[:MAX_TEXT]
@@ -108,20 +116,27 @@ class ProjectTools:
     def _get(
         self, id: str, start: int = 1, end: int | None = None, offset: int = 0
     ) -> dict[str, Any]:
+        """Return lines of a document, from 1, within `MAX_LINES` and `MAX_TEXT`.
+
+        `offset`: characters of the first line to leave out. A line that is too long is cut, and
+        `next_offset` says where it goes on.
+        """
         project, document = self._find_document(id)
         lines = document.text.split("\n")
         if end is None:
             end = start + LINES - 1
-        if not start <= min(end, len(lines)):
+        last = min(end, len(lines))
+        if start > last:
             raise UsageError(
                 "There are no such lines.",
                 f"The document has {len(lines):,} lines.",
                 f"Choose start and end from 1 to {len(lines):,}, start first.",
                 code="lines-missing",
             )
-        selected = lines[start - 1 : min(end, len(lines))]
+        selected = lines[start - 1 : last]
         selected[0] = selected[0][offset:]
         returned = selected[:MAX_LINES]
+        # Whole lines, unless the first one alone is too long.
         length = len("\n".join(returned))
         while len(returned) > 1 and length >= MAX_TEXT:
             length -= len(returned.pop()) + 1
@@ -140,12 +155,17 @@ class ProjectTools:
         return result
 
     def _similar(self, id: str, top: int = 10) -> dict[str, Any]:
+        """Search for documents that resemble one."""
         project, document = self._find_document(id)
         query = f'like:"{document.stable_id}"'
         found = project.search(Search(query, top=top + 1, by_document=True))
         return _format_results({project: found}, top)
 
     def _facets(self, query: str | None = None, project: str | None = None) -> dict[str, Any]:
+        """Count a project's documents, or those of all, by type, author and so on.
+
+        With `query`, those that contain one of its words.
+        """
         projects = {}
         is_truncated = False
         for counted in self._select(project):
@@ -156,6 +176,7 @@ class ProjectTools:
         return {"projects": projects, "truncated": is_truncated}
 
     def _status(self, project: str | None = None) -> dict[str, Any]:
+        """Return what a project, or each, holds, and how it is searched."""
         from engine.core.messages.project import ReadStatus
         from engine.service.status import status  # a first search does without it
 
@@ -181,7 +202,7 @@ class ProjectTools:
         if label is None:
             return list(self._projects.values())
         if label not in self._projects:
-            raise no_project([*self._projects])
+            raise project_missing_error([*self._projects])
         return [self._projects[label]]
 
     def _find_document(self, id: str) -> tuple[ServedProject, Document]:
@@ -218,6 +239,7 @@ def _format_results(outcomes: dict[ServedProject, Found | EngineError], top: int
 
 
 def _format_search(project: ServedProject, found: Found) -> dict[str, Any]:
+    """Return the report of a project's search."""
     return {
         "project": project.label,
         "mode": _find_answering_mode(found),
@@ -238,6 +260,7 @@ def _find_answering_mode(found: Found) -> str:
 
 
 def _format_hit(project: ServedProject, hit: Hit) -> dict[str, Any]:
+    """Return a hit as assistants get it; its URL opens a PDF file at the page."""
     is_page = hit.page and hit.format == "pdf"
     anchor = f"#page={hit.page}" if is_page else ""
     return {
@@ -255,6 +278,7 @@ def _format_hit(project: ServedProject, hit: Hit) -> dict[str, Any]:
 
 
 def _describe_document(project: ServedProject, document: Document) -> dict[str, Any]:
+    """Return the id, title and URL of a document."""
     return {
         "id": f"{project.label}:{document.stable_id}",
         "title": document.title or document.path,

@@ -146,9 +146,9 @@ def _end_with(error: EngineError) -> NoReturn:
     if _wants_json():
         import json
 
-        from engine.core.subprocesses import to_dict
+        from engine.core.subprocesses import to_short_dict
 
-        print(json.dumps(to_dict(error)), file=sys.stderr)
+        print(json.dumps(to_short_dict(error)), file=sys.stderr)
     else:
         from engine.cli.console import show_error
 

@@ -180,8 +180,8 @@ def show_gate(gate: GateTable, console: Console) -> None:
             outcome += ", in use"
         table.add_row(label, difference, expected, risk, outcome)
     console.print(table)
-    if gate.format_strict:
-        console.print(gate.format_strict)
+    if gate.strictness_note:
+        console.print(gate.strictness_note)
 
 
 def _make_table(title: str, names: str, *figures: str) -> Table:

@@ -166,7 +166,7 @@ def _install_unit(name: str, yes: bool) -> None:
     from engine.cli.assistants import write_change
     from engine.core.errors import UsageError
     from engine.project.folder import ProjectFolder
-    from engine.runs.unit import unit_path, unit_text
+    from engine.runs.systemd_unit import unit_path, unit_text
 
     if SYSTEM != "linux":
         raise UsageError(

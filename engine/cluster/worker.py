@@ -47,6 +47,7 @@ class Worker:
     def describe(self) -> tuple[str, str, Failed | None]:
         """Return the program's version, the node's authentication, and why opening failed."""
         problem = self._function if isinstance(self._function, Failed) else None
+        # A tuple is read by every version of the program, also by one without this class.
         return __version__, os.environ.get(AUTHENTICATION, ""), problem
 
     def work(self, shard: Any) -> Any:

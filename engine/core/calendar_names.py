@@ -22,6 +22,7 @@ class CalendarNames:
 def _names(
     months: str, short_months: str, days: str, short_days: str, months_of_day: str = ""
 ) -> CalendarNames:
+    """Build the record of a language from lists of names, with blanks between them."""
     lists = (months, short_months, days, short_days, months_of_day)
     return CalendarNames(*(tuple(names.split()) for names in lists))
 

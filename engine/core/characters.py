@@ -13,15 +13,27 @@ import re
 from unicodedata import normalize
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_HYPHEN = "\u00ad"
-_SPACE = "\u200b"
-_NOTHING = ("\u2060", "\ufeff")
+_SOFT_HYPHEN = "\u00ad"
+_ZERO_WIDTH_SPACE = "\u200b"
+_WORD_JOINER = "\u2060"
+_BYTE_ORDER_MARK = "\ufeff"
 # Thai, Lao, Tibetan, Burmese, Khmer, Tai Le, New Tai Lue, Tai Tham, Balinese, Javanese, Tai Viet
 _UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff\uaa60-\uaadf"  # noqa: E501
-_PARTS_NOTHING = re.compile(f"(?<![{_UNSPACED}]){_SPACE}(?![{_UNSPACED}])")
-_OVER_LINES = re.compile(
-    rf"(?<=[^\W\d_])(?:{_HYPHEN}[ \t]*\n[ \t]*[^\W\d_](?:[^\s{_HYPHEN}]|{_HYPHEN}(?![ \t]*\n))*)+["
-    r" \t]*\n?"
+# A zero width space that separates no words.
+_USELESS_SPACE = re.compile(f"(?<![{_UNSPACED}]){_ZERO_WIDTH_SPACE}(?![{_UNSPACED}])")
+# The rest of a word, from the soft hyphen that splits it: `-⏎ing. ⏎` of `mount-⏎ing. ⏎`. A word may
+# go over several lines.
+_SPLIT_WORD = re.compile(
+    rf"""
+    (?<=[^\W\d_])                         # after a letter
+    (?:
+        {_SOFT_HYPHEN}[ \t]*\n[ \t]*      # a soft hyphen at a line's end
+        [^\W\d_]                          # a letter that begins the next line
+        (?:[^\s{_SOFT_HYPHEN}]|{_SOFT_HYPHEN}(?![ \t]*\n))*    # until white space
+    )+
+    [ \t]*\n?
+    """,
+    re.VERBOSE,
 )
 
 
@@ -53,19 +65,19 @@ def drop_invisible(text: str) -> str:
     """
     if text.isascii():
         return text
-    if _HYPHEN in text:
-        text = _OVER_LINES.sub(_join_word, text).replace(_HYPHEN, "")
-    for char in _NOTHING:
-        text = text.replace(char, "")
-    if _SPACE in text:
-        return _PARTS_NOTHING.sub("", text)
+    if _SOFT_HYPHEN in text:
+        text = _SPLIT_WORD.sub(_join_word, text).replace(_SOFT_HYPHEN, "")
+    text = text.replace(_WORD_JOINER, "").replace(_BYTE_ORDER_MARK, "")
+    if _ZERO_WIDTH_SPACE in text:
+        return _USELESS_SPACE.sub("", text)
     return text
 
 
 def _join_word(match: re.Match[str]) -> str:
-    word = "".join(match[0].replace(_HYPHEN, "").split())
-    ends_line = match[0].endswith("\n") or match.end() < len(match.string)
-    return f"{word}\n" if ends_line else word
+    """Return the rest of a split word on one line, which ends after it."""
+    word = "".join(match[0].replace(_SOFT_HYPHEN, "").split())
+    ends_text = match.end() == len(match.string) and not match[0].endswith("\n")
+    return word if ends_text else f"{word}\n"
 
 
 def compose_accents(text: str) -> str:

@@ -92,7 +92,7 @@ def json_sha256(value: object) -> str:
 
 
 def remembered_sha256(path: Path) -> str:
-    """Return `file_sha256`, cached in this process by the file's identity, size and mtime."""
+    """Return `file_sha256`, computed once in this process for a file's identity, size and mtime."""
     status = path.stat()
     key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
     if key not in _digests:
@@ -169,6 +169,7 @@ def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
 
 
 def _open_to_group(folder: Path, group: int) -> None:
+    """Give a folder and all in it to a group, with the modes of a shared project."""
     for parent, _, names in os.walk(folder):
         _set_shared_mode(Path(parent), "folders", group)
         for name in names:

@@ -26,7 +26,9 @@ class Event:
     name: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
-        cls.name = cls.__dict__.get("name") or re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        if "name" not in cls.__dict__:
+            # `TrainStep` → `train_step`
+            cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +189,9 @@ def encode(event: Event) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return numpy's numbers as numbers and other values without a JSON form as text.
+    """Return numpy's numbers as numbers, and other values without a JSON form as text.
 
-    An event must not end a run.
+    A value that cannot be logged must not end a run.
     """
     if hasattr(value, "item") and getattr(value, "size", 1) == 1:
         return value.item()
@@ -217,21 +219,26 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._warned = {event for event, _ in read(path) if isinstance(event, Warned)}
         self._file: int | None = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._torn = False
+        # Whether the file ends within a line, since the disk was full.
+        self._is_torn = False
 
     def __call__(self, event: Event) -> None:
         """Append one event; a full disk loses the event, not the run."""
-        if self._file is None or (isinstance(event, Warned) and event in self._warned):
+        if self._file is None:
             return
         if isinstance(event, Warned):
+            if event in self._warned:
+                return
             self._warned.add(event)
         # A lone surrogate becomes JSON's own escape.
         line = (encode(event) + "\n").encode("utf-8", "backslashreplace")
-        data = b"\n" + line if self._torn else line
-        # On a full disk an event may be lost, but not the run.
+        data = b"\n" + line if self._is_torn else line
         with contextlib.suppress(OSError):
             written = os.write(self._file, data)
-            self._torn = written < len(data) and (self._torn or written > 0)
+            if written == len(data):
+                self._is_torn = False
+            elif written > 0:
+                self._is_torn = True
 
     def close(self) -> None:
         """Close the file."""

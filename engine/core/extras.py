@@ -43,17 +43,17 @@ def install_command(extra: str, root: Path = _ROOT, prefix: Path = Path(sys.pref
 
     From a clone in `root`, it installs the versions that were tested.
     """
-    clone = (root / "pyproject.toml").is_file() and (root / "constraints.txt").is_file()
-    if clone and extra == "llm" and prefix.resolve() == (root / ".venv").resolve():
+    is_clone = (root / "pyproject.toml").is_file() and (root / "constraints.txt").is_file()
+    if is_clone and extra == "llm" and prefix.resolve() == (root / ".venv").resolve():
         return f'make -C "{root}" llm'
-    if clone:
-        what = f'-c "{root / "constraints.txt"}" -e "{root}[{extra}]"'
+    if is_clone:
+        packages = f'-c "{root / "constraints.txt"}" -e "{root}[{extra}]"'
     else:
-        what = f'"bmembed-tui[{extra}]"'
+        packages = f'"bmembed-tui[{extra}]"'
     # `uv tool` puts no pip into its environments.
     if (prefix / "uv-receipt.toml").is_file():
-        return f'uv pip install --python "{sys.executable}" {what}'
-    return f'"{sys.executable}" -m pip install {what}'
+        return f'uv pip install --python "{sys.executable}" {packages}'
+    return f'"{sys.executable}" -m pip install {packages}'
 
 
 def describe_missing(extra: str) -> str:
@@ -67,7 +67,11 @@ def describe_missing(extra: str) -> str:
 def check_extra(
     extra: str, what: str, why: str = "It is large, and nothing else needs it."
 ) -> None:
-    """Raise UsageError, that `what` cannot be done, if a package of an extra is missing."""
+    """Raise UsageError if a package of an extra is missing.
+
+    `what`: what cannot be done then, such as `GGUF models cannot be used`. `why`: the reason why
+    the extra is not always installed.
+    """
     if missing := missing_packages(extra):
         to_do = f"To install it: {install_command(extra)}"
         raise UsageError(

@@ -13,7 +13,7 @@ from engine.core.text import about_count
 
 Verdict = Literal["better", "worse", "no difference shown", "proves nothing"]
 MILLION = 1_000_000
-LOPSIDED = 0.2
+LOPSIDED_SHARE = 0.2
 """The share of queries about one document from which on wide intervals are explained."""
 
 
@@ -94,7 +94,16 @@ class Difference:
 
 
 Figures = Mapping[str, Mapping[str, Interval]]
+"""System → metric → figure."""
 Differences = Mapping[str, Mapping[str, Difference]]
+"""System, or pair of systems → metric → difference."""
+
+
+def _without_verdicts(rows: Differences) -> Differences:
+    stripped = {}
+    for system, row in rows.items():
+        stripped[system] = {metric: gap.without_verdict() for metric, gap in row.items()}
+    return stripped
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +140,7 @@ class FigureTable:
     @property
     def lopsided_text(self) -> str:
         """Why intervals are wide and off-centre if many queries are about one document."""
-        if self.one_document < max(2, LOPSIDED * self.queries):
+        if self.one_document < max(2, LOPSIDED_SHARE * self.queries):
             return ""
         return (
             f"{self.one_document:,} of the {self.queries:,} queries are about one document. The"
@@ -141,14 +150,11 @@ class FigureTable:
 
     def of_flattering_queries(self) -> FigureTable:
         """Return the table without differences that count as better or worse."""
-
-        def strip(rows: Differences) -> Differences:
-            return {
-                name: {metric: gap.without_verdict() for metric, gap in row.items()}
-                for name, row in rows.items()
-            }
-
-        return replace(self, differences=strip(self.differences), pairs=strip(self.pairs))
+        return replace(
+            self,
+            differences=_without_verdicts(self.differences),
+            pairs=_without_verdicts(self.pairs),
+        )
 
     def gap(self, system: str, reference: str, metric: str = "ndcg@10") -> Difference | None:
         """Return how much a system lies above `reference`; None if they were not compared."""

@@ -11,15 +11,16 @@ INVALID_REQUEST = -32600
 NO_METHOD = -32601
 INVALID_PARAMS = -32602
 INTERNAL = -32603
+"""Codes of errors, as JSON-RPC 2.0 defines them."""
 SUPERSEDED = -32001
 """The code for a search that a newer one of the same series has replaced."""
 NO_ANSWER = object()  # Stands for the id of a notification.
 
 
 class Answers:
-    """Writes answers to `output`.
+    """Writes answers to `output`, also to what is no request.
 
-    `unread`: the other side has closed its end.
+    A `key` is the id of a request. `unread`: the other side has closed its end.
     """
 
     def __init__(self, output: TextIO) -> None:
@@ -36,16 +37,14 @@ class Answers:
             return None
         if _is_request(request):
             return request  # type: ignore[no-any-return]
-        has_key = isinstance(request, dict) and _is_key(request.get("id"))
-        key = request.get("id") if has_key else None
+        key = None
+        if isinstance(request, dict) and _is_key(request.get("id")):
+            key = request.get("id")
         self.give(key, error=(INVALID_REQUEST, "not a JSON-RPC 2.0 request", None))
         return None
 
     def give(self, key: Any, result: Any = None, error: tuple[int, str, Any] | None = None) -> None:
-        """Answer the request with that id.
-
-        `error`: code, message and data.
-        """
+        """Answer the request with that id, by its result or an error: code, message and data."""
         # A notification gets no answer, not even an error.
         if key is NO_ANSWER:
             return
@@ -68,6 +67,7 @@ class Answers:
 
 def _is_key(key: Any) -> bool:
     """Return whether a value may be the id of a request: text, a whole number or null."""
+    # To isinstance, true and false are whole numbers.
     return key is None or isinstance(key, str) or type(key) is int
 
 

@@ -14,6 +14,7 @@ def usable_cores(
     Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and
     OMP_NUM_THREADS lower the number.
     """
+    # The ids of the processor and of the core in it.
     cores = set()
     for block in cpuinfo.split("\n\n"):
         fields = {}
@@ -42,13 +43,13 @@ def cgroup_cpus(
     """
     limits = []
     for line in read_or_empty(membership).splitlines():
-        _, controllers, group = [*line.split(":", 2), "", ""][:3]
+        # Version 1: `4:cpu,cpuacct:/user.slice`. Version 2: `0::/user.slice`.
+        controllers, _, group = line.partition(":")[2].partition(":")
         if controllers and "cpu" not in controllers.split(","):
             continue
         base = _find_hierarchy(root, controllers)
         folder = base / group.strip("/")
-        levels = [folder, *folder.parents]
-        for level in levels:
+        for level in (folder, *folder.parents):
             if not level.is_relative_to(base):
                 break
             if controllers:

@@ -88,6 +88,7 @@ class ChildOutput:
         self._reader.start()
 
     def _read(self, pipe: IO[bytes]) -> None:
+        """Read the pipe to its end, in a thread."""
         with pipe:
             while part := os.read(pipe.fileno(), BLOCK):
                 self._parts.append(part)
@@ -98,8 +99,8 @@ class ChildOutput:
         return b"".join(self._parts)
 
 
-def to_dict(error: EngineError) -> dict[str, str]:
-    """Return `error.as_dict()` with its texts cut short."""
+def to_short_dict(error: EngineError) -> dict[str, str]:
+    """Return `error.as_dict()` with its texts cut short, for a pipe or a log."""
     return {name: text[:TEXT_SENT] for name, text in error.as_dict().items()}
 
 
@@ -134,8 +135,10 @@ def run_in_subprocess(
     if child.returncode == 0:
         with suppress(ValueError):
             return json.loads(answer)
-    elif error := read_error(answer, child.returncode):
-        raise error
+    else:
+        error = read_error(answer, child.returncode)
+        if error is not None:
+            raise error
     if stopped:
         raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.")
     raise StageError(
@@ -174,11 +177,11 @@ def run_as_child(work: Callable[..., Any]) -> NoReturn:
     try:
         result = work(stopping.is_set, *sys.argv[1:])
     except EngineError as error:
-        result = to_dict(error)
+        result = to_short_dict(error)
         code = error.exit_code
     except Exception as caught:
         fault = internal_fault("It had an internal fault", caught)
-        result = to_dict(fault)
+        result = to_short_dict(fault)
         code = fault.exit_code
     with output:
         json.dump(result, output)

@@ -35,34 +35,35 @@ class System:
     what: str
 
 
-# Name, label (also the short form) and description.
+# Name, label and description of each encoder; the label is also its short form.
 _WITH_ENCODER = (
     (BASE, "base", "the encoder before adaptation"),
     (ADAPTED, "adapted", "the encoder with its adapter at full weight"),
     (IN_USE, "in use", "the encoder as semantic search uses it now"),
 )
+# Prefix of each kind of fusion → its label and description.
 _FUSED = {
     "rrf_": ("hybrid (RRF)", "fused with keyword search by reciprocal rank fusion"),
     "weighted_": ("hybrid (weighted)", "fused with keyword search by a weighted sum"),
 }
 
 
-def _systems() -> Iterable[System]:
+def _list_systems() -> Iterable[System]:
     yield System(
         BM25, "keywords (BM25)", "keywords", "search for the words of the query, without an encoder"
     )
     for name, label, what in _WITH_ENCODER:
         yield System(name, label, label, what)
-    for way, (word, how) in _FUSED.items():
+    for way, (fusion, how) in _FUSED.items():
         for name, label, what in _WITH_ENCODER:
-            yield System(f"{way}{name}", f"{word}, {label}", f"hybrid {label}", f"{what}; {how}")
+            yield System(f"{way}{name}", f"{fusion}, {label}", f"hybrid {label}", f"{what}; {how}")
     yield System(
         HYBRID_BASE, HYBRID_BASE, "hybrid base", "hybrid search with the encoder before adaptation"
     )
     yield System(HYBRID_IN_USE, HYBRID_IN_USE, "hybrid in use", "hybrid search as it is now")
 
 
-SYSTEMS = {system.name: system for system in _systems()}
+SYSTEMS = {system.name: system for system in _list_systems()}
 """Every system by name, in the order of reports; interpolations come before `adapted`."""
 
 
@@ -95,9 +96,15 @@ IN_USE_ALONE = own_systems(IN_USE, IN_USE)
 
 
 def find_twins(own: Collection[str]) -> set[str]:
-    """Return the systems that tables leave out, because their rows equal those of one of `own`."""
-    in_use = {f"{way}{IN_USE}": {f"{way}{BASE}", f"{way}{ADAPTED}"} for way in WAYS}
-    return {name for name, others in in_use.items() if others & set(own)}
+    """Return the systems that tables leave out, because their rows equal those of one of `own`.
+
+    `own`: the systems in use. If base or adapted is among them, `IN_USE` is the same encoder.
+    """
+    twins = set()
+    for way in WAYS:
+        if f"{way}{BASE}" in own or f"{way}{ADAPTED}" in own:
+            twins.add(f"{way}{IN_USE}")
+    return twins
 
 
 def sort_systems(names: Iterable[str]) -> list[str]:
@@ -105,6 +112,7 @@ def sort_systems(names: Iterable[str]) -> list[str]:
     positions = {name: position for position, name in enumerate(SYSTEMS)}
 
     def sort_key(name: str) -> tuple[float, str]:
+        # Interpolations come before `adapted`, and unknown names last.
         if name.startswith(INTERPOLATED):
             return positions[ADAPTED] - 0.5, name
         return positions.get(name, len(positions)), name

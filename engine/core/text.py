@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
+"""Characters that change the direction of the text after them."""
+# Part of a metric's name and how people write it; of two that begin alike, the longer one first.
 _METRICS = (
     ("hit", "Hit"),
     ("mrr", "MRR"),
@@ -30,9 +32,9 @@ def duration(seconds: float) -> str:
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
+    if whole < 600:
+        return f"{whole // 60} min {whole % 60:02d} s"
     if whole < 3600:
-        if whole < 600:
-            return f"{whole // 60} min {whole % 60:02d} s"
         return f"{whole // 60} min"
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
@@ -161,7 +163,7 @@ def language_name(code: str) -> str:
     return LANGUAGES.get(code, code)
 
 
-_MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
+_ROUND_MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 45)
 
 
 def approximate_duration(seconds: float) -> str:
@@ -176,27 +178,32 @@ def approximate_duration(seconds: float) -> str:
     if seconds >= 52 * 60:
         hours = round(seconds / 3600)
         return f"about {hours} hour{'s' if hours > 1 else ''}"
-    minutes = min(_MINUTES, key=lambda rounded: abs(math.log(60 * rounded / seconds)))
-    return f"about {minutes} minute{'s' if minutes > 1 else ''}"
+    minutes = min(_ROUND_MINUTES, key=lambda rounded: abs(math.log(60 * rounded / seconds)))
+    return f"about {format_count(minutes, 'minute')}"
 
 
 def format_count(count: int, singular: str, plural: str = "") -> str:
-    """Return a count and its noun: `1 query`, `1,200 queries`. `plural`: else with an s."""
+    """Return a count and its noun: `1 query`, `1,200 queries`.
+
+    `plural`: by default the singular with an s.
+    """
     if count == 1:
         return f"1 {singular}"
     return f"{count:,} {plural or singular + 's'}"
 
 
 def about_count(count: int) -> str:
-    """Round an estimated number of queries up to two digits: `220` for 219."""
+    """Return an estimated number of queries, rounded up to two digits: `220` for 219."""
     unit: int = 10 ** max(0, len(str(count)) - 2)
-    return f"{-(-count // unit) * unit:,}"
+    rounded_up = -(-count // unit) * unit
+    return f"{rounded_up:,}"
 
 
 def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str]) -> str:
     """Return `about 8 minutes on this machine: train 5 min, evaluate 3 min; not known: generate`.
 
-    Stages are listed if several take a minute.
+    `seconds`: of the stages whose time is known. They are listed if several take a minute.
+    `unknown`: the other stages.
     """
     missing = f"not known: {', '.join(unknown)}"
     if not seconds:
@@ -217,7 +224,7 @@ def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str]) -> str:
 
 
 def metric_name(metric: str) -> str:
-    """Return a metric's name as people write it."""
+    """Return a metric's name as people write it, such as `nDCG@10` for `ndcg@10`."""
     for plain, written in _METRICS:
         metric = metric.replace(plain, written)
     return metric
@@ -250,13 +257,14 @@ def _harmless_character(char: str) -> str:
         return char
     if char.isspace():
         return " "
+    # Joiners, soft hyphens and the like.
     if unicodedata.category(char) == "Cf" and char not in BIDI_CONTROLS:
         return char
     return "�"
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """Do as `harmless`, but show control characters by their pictures.
+    """Do as `harmless`, but show control characters by their pictures, such as `␀`.
 
     `lines`: keep line ends and tabs.
     """
@@ -269,6 +277,7 @@ def _visible_character(char: str, lines: bool) -> str:
     if lines and char in "\n\t\u2028\u2029":
         return "\t" if char == "\t" else "\n"
     if char < " " and not char.isspace():
+        # The pictures of the control characters lie in the same order.
         return chr(0x2400 + ord(char))
     if char == "\x7f":
         return "\u2421"
@@ -288,5 +297,4 @@ def size_text(size: float) -> str:
 
 def format_files_and_size(files: int, size: float) -> str:
     """Return `1 file, 0.2 MB`; `size`: bytes of all files."""
-    noun = "file" if files == 1 else "files"
-    return f"{files:,} {noun}, {size_text(size)}"
+    return f"{format_count(files, 'file')}, {size_text(size)}"

@@ -88,7 +88,7 @@ READER = BeirReader()
 def begins_corpus(path: Path) -> bool:
     """Return whether the first line of a corpus.jsonl is an entry of a BEIR data set.
 
-    A file that cannot be read is taken for one.
+    A file that cannot be read is taken for one, so that its reader says why.
     """
     try:
         with path.open("rb") as file:

@@ -42,7 +42,9 @@ PACKAGES = (
     "matplotlib",
 )
 MIN_FREE_GB = 2.0
+"""Free disk space below which a run may fail."""
 MIN_MEMORY_GB = 3.0
+"""Free memory that every stage with the bundled model needs."""
 MAX_PATHS_SHOWN = 10
 EXTRA_USES = {
     "desktop": "desktop windows",
@@ -53,6 +55,7 @@ EXTRA_USES = {
     "gguf": "exports as GGUF",
     "ray": "runs on a Ray cluster",
 }
+"""Extra → what needs it."""
 
 
 def examine(
@@ -66,7 +69,10 @@ def examine(
     a machine without a network. Never raises.
     """
     settings = _read_settings(project)
-    encoder = _choose_encoder(settings, model)
+    encoder = settings.encoder
+    if model:
+        encoder = encoder.model_copy(update={"model": model, "endpoint": ""})
+    has_needs = not encoder.endpoint and bool(project or model)
     checks: dict[str, Callable[[], list[Finding]]] = {
         "python": _examine_python,
         "llm": lambda: _examine_llm(settings, encoder),
@@ -79,7 +85,7 @@ def examine(
         "documents": lambda: _examine_documents(project, settings) if project else [],
         "model": lambda: _examine_model(encoder),
         "languages": lambda: _examine_languages(project, encoder) if project else [],
-        "needs": lambda: _estimate_needs(project, settings, encoder, model),
+        "needs": lambda: estimate_needs(project, settings, encoder.model) if has_needs else [],
         "reranker": lambda: examine_reranker(project, settings) if project else [],
         "permissions": lambda: _examine_permissions(project),
         "network": _examine_network,
@@ -108,23 +114,8 @@ def examine(
     return findings
 
 
-def _choose_encoder(settings: Settings, model: str | None) -> EncoderSettings:
-    """Return the project's encoder, or the model that was named."""
-    encoder = settings.encoder
-    if not model:
-        return encoder
-    return encoder.model_copy(update={"model": model, "endpoint": ""})
-
-
-def _estimate_needs(
-    project: ProjectFolder | None, settings: Settings, encoder: EncoderSettings, model: str | None
-) -> list[Finding]:
-    if encoder.endpoint or not (project or model):
-        return []
-    return estimate_needs(project, settings, encoder.model)
-
-
 def _run_check(topic: str, check: Callable[[], list[Finding]]) -> list[Finding]:
+    """Return the findings of a check, or its error as a finding."""
     try:
         return check()
     except EngineError as error:
@@ -148,6 +139,7 @@ def _read_settings(project: ProjectFolder | None) -> Settings:
 
 
 def _examine_python() -> list[Finding]:
+    """Return the version of Python, the system and the processor."""
     text = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     is_supported = sys.version_info >= (3, 11)
     if is_supported:
@@ -156,6 +148,7 @@ def _examine_python() -> list[Finding]:
 
 
 def _examine_hardware(device: str, dtype: str) -> list[Finding]:
+    """Return the device, precision and threads that a training would use."""
     from engine.encoders.hardware import choose_hardware
 
     hardware = choose_hardware(device, dtype, purpose="train")
@@ -165,6 +158,7 @@ def _examine_hardware(device: str, dtype: str) -> list[Finding]:
 
 
 def _examine_memory() -> list[Finding]:
+    """Return how much memory is free."""
     import psutil
 
     memory = psutil.virtual_memory()
@@ -181,6 +175,7 @@ def _examine_disk(project: ProjectFolder | None) -> list[Finding]:
     Whether it suffices for a project's next run is reported by `estimate_needs`.
     """
     root = project.path if project else projects_root()
+    # The folder of all projects may not exist yet.
     place = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(place).free / 1e9
     found = f"{free:.1f} GB free at {place}"
@@ -193,6 +188,7 @@ def _examine_disk(project: ProjectFolder | None) -> list[Finding]:
 
 
 def _examine_llm(settings: Settings, encoder: EncoderSettings) -> list[Finding]:
+    """Return whether llama.cpp is installed; a problem if the settings need it."""
     encodes_with_gguf = is_gguf(encoder.model) and not encoder.endpoint
     needed = encodes_with_gguf or resolve_backend(settings).backend == "gguf"
     return examine_extra("llm", "GGUF models", needed=needed)
@@ -246,6 +242,7 @@ def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Findi
 
 
 def _examine_model(encoder: EncoderSettings) -> list[Finding]:
+    """Return which encoder is used, where it is, and what can be done with it."""
     from engine.encoders.kinds.chosen import encoder_source
 
     source = encoder_source(encoder)
@@ -271,6 +268,7 @@ def _examine_model(encoder: EncoderSettings) -> list[Finding]:
 
 
 def _examine_languages(project: ProjectFolder, encoder: EncoderSettings) -> list[Finding]:
+    """Return whether the encoder lacks the documents' language."""
     from engine.encoders.choosing.languages import language_finding
     from engine.encoders.kinds.chosen import encoder_source
 
@@ -288,14 +286,14 @@ def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
     the list of recent projects and records of faults.
     """
     group = ""
-    forbidden = 0o077
+    forbidden = 0o077  # all rights of group and others
     if project:
         paths = _list_project_paths(project)
         found = f"the project's files in {project.path}"
         to_do = f"run 'engine share {project.argument} --off'"
         if is_shared(project.path):
             group = " and its group"
-            forbidden = 0o027
+            forbidden = 0o027  # the group's right to write, all rights of others
     else:
         projects = list(known_projects())
         paths = [*projects, *_list_state_paths()]
@@ -303,7 +301,7 @@ def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
         to_do = "run chmod go= on them"
     if has_access_lists():
         return [_describe_access_lists(found, paths[0] if project else projects_root())]
-    open_paths = [path for path in paths if _others_may(path, forbidden)]
+    open_paths = [path for path in paths if _is_open_to_others(path, forbidden)]
     if open_paths:
         names = ", ".join(map(str, open_paths[:MAX_PATHS_SHOWN]))
         if len(open_paths) > MAX_PATHS_SHOWN:
@@ -313,7 +311,10 @@ def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
 
 
 def _describe_access_lists(found: str, folder: Path) -> Finding:
-    """Say whether a folder is where Windows lets only its user read; its list is not read."""
+    """Return whether a folder is where Windows lets only its user read.
+
+    Windows has access lists instead of permissions, which are not read.
+    """
     if is_in_profile(folder):
         follows = "unless their access lists were changed, other users cannot read them"
         return Finding("permissions", "note", found, f"{follows}; that is not checked")
@@ -334,6 +335,7 @@ def _list_project_paths(project: ProjectFolder) -> list[Path]:
 
 
 def _list_state_paths() -> list[Path]:
+    """Return the folder with what the app stores about its user, and its contents."""
     from platformdirs import user_state_path
 
     state = user_state_path("bmembed", appauthor=False)
@@ -342,7 +344,7 @@ def _list_state_paths() -> list[Path]:
     return [state, *sorted(state.iterdir())]
 
 
-def _others_may(path: Path, rights: int) -> bool:
+def _is_open_to_others(path: Path, rights: int) -> bool:
     """Return whether others than the user have one of the `rights` to a file or folder."""
     try:
         status = path.lstat()
@@ -352,6 +354,7 @@ def _others_may(path: Path, rights: int) -> bool:
 
 
 def _examine_network() -> list[Finding]:
+    """Return whether the model libraries' offline switches are set."""
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         return [Finding("network", "good", "offline switches are set", _describe_fetching())]
     to_do = "start the program by its own command"
@@ -359,7 +362,7 @@ def _examine_network() -> list[Finding]:
 
 
 def _describe_fetching() -> str:
-    """Say whether models may be fetched here."""
+    """Return whether models may be fetched here, in words."""
     from engine.models.policy import check_fetching_allowed
 
     try:
@@ -370,6 +373,7 @@ def _describe_fetching() -> str:
 
 
 def _examine_versions() -> list[Finding]:
+    """Return the versions of the libraries, and which are missing."""
     installed = []
     findings = []
     for name in PACKAGES:

@@ -37,27 +37,31 @@ WITH_A_GPU = (
 NOT_KNOWN = "not known yet"
 ENOUGH = "that is enough"
 RECALL_QUERIES = 50
+"""Number of random chunks with which the recall of a vector index is measured."""
 DEPTH = 10
+"""Number of nearest chunks whose recall is measured."""
 MIN_RECALL = 0.99
-BYTES_PER_TOKEN = 4  # of English text; markup has more
-# Measured: database and BM25 index together take up to 9 times the size of small documents, and
-# both are copied.
+BYTES_PER_TOKEN = 4
+"""Bytes of English text per token; markup has more."""
 TEXT_COPIES = 18
-# Measured: Python with torch, transformers and peft, before a model is loaded.
+"""Bytes of database and BM25 index per byte of small documents (9, measured), and their copies."""
 PROGRAM_BYTES = 500_000_000
-# An id, and, measured, what usearch's graph of a large index adds to its int8 copy of a vector.
+"""Memory of Python with torch, transformers and peft, before a model is loaded (measured)."""
 LINK_BYTES = 160
+"""Bytes per vector of its id and of what usearch's graph adds to its int8 copy (measured)."""
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
-# Graphs in float32: of the adapted encoder in use, and of the one that replaces it.
 ADAPTED_GRAPHS = 2
-# The adapter, its copy, and three checkpoints with four parts each: the weights, the best weights
-# and AdamW's two moments.
+"""Graphs of adapted encoders in float32: of the one in use, and of the one that replaces it."""
 ADAPTERS_AT_ONCE = 14
+"""The adapter, its copy, and three checkpoints with four parts each.
+
+The parts are the weights, the best weights and AdamW's two moments.
+"""
 
 
 def examine_gpu() -> list[Finding]:
-    """Return the usable GPUs; without one, why there is none, and what one would change."""
+    """Return the usable GPUs; without one, why none can be used, and what one would change."""
     from engine.encoders.hardware import find_gpus
 
     gpus = find_gpus()
@@ -99,13 +103,15 @@ def examine_reranker(project: ProjectFolder, settings: Settings) -> list[Finding
     reranker.load()
     with closing(project.store()) as store:
         passages = store.sample_chunk_texts(MAX_PASSAGES)
-        taught = 0
-        with suppress(EngineError):  # such as settings of a training: the run reports them
-            taught = count_passages(ProjectSnapshot(project, settings, store), reranker.name)
+        taught_passages = 0
+        with suppress(EngineError):  # such as invalid training settings, which the run reports
+            taught_passages = count_passages(
+                ProjectSnapshot(project, settings, store), reranker.name
+            )
     speed = measure_speed(reranker, passages, seconds)
     follows = f"{speed.passages} fit into {seconds:g} s of a search (search.rerank_seconds)"
-    if taught and not is_server(settings.search.reranker):
-        cost = TeacherCost(speed.name, taught, speed.passages_per_second)
+    if taught_passages and not is_server(settings.search.reranker):
+        cost = TeacherCost(speed.name, taught_passages, speed.passages_per_second)
         follows += f"; as a teacher of the encoder it takes {cost.format_cost} (training.teacher)"
     state = "good" if speed.passages else "note"
     return [Finding("reranker", state, f"{speed.name} scores {speed.format_rate}", follows)]
@@ -126,10 +132,10 @@ def estimate_needs(project: ProjectFolder | None, settings: Settings, model: str
         config = config_of(settings)
         if project is None:
             return [_compare_memory(folder, config, hardware, chunks=0)]
-        chunks, copied = measure_corpus(project)
+        chunks, text_bytes = measure_corpus(project)
         return [
             _compare_memory(folder, config, hardware, chunks),
-            _compare_disk(project, folder, settings, config, chunks, copied),
+            _compare_disk(project, folder, settings, config, chunks, text_bytes),
         ]
     except EngineError:
         return []
@@ -146,6 +152,7 @@ def measure_corpus(project: ProjectFolder) -> tuple[int, int]:
 def _compare_memory(
     model: ModelFolder, config: TrainingConfig, hardware: Hardware, chunks: int
 ) -> Finding:
+    """Compare the memory that a training needs with what is free."""
     free, where = measure_free_memory(hardware)
     size = model_size(model)
     least = estimate_training_memory(size, config, hardware, chunks, 0)
@@ -178,8 +185,13 @@ def _compare_disk(
     settings: Settings,
     config: TrainingConfig,
     chunks: int,
-    copied: int,
+    text_bytes: int,
 ) -> Finding:
+    """Compare the disk space that a whole run needs with what is free.
+
+    `chunks`, `text_bytes`: the result of `measure_corpus`. Before anything is read, both are
+    estimated from the size of the documents.
+    """
     free = shutil.disk_usage(project.path).free
     precision = "at most"
     basis = ""
@@ -188,13 +200,13 @@ def _compare_disk(
         if not size:
             return Finding("disk need", "good", NOT_KNOWN, "there are no documents to read yet")
         chunks = max(1, size // (BYTES_PER_TOKEN * settings.corpus.chunk_tokens))
-        copied = TEXT_COPIES * size
+        text_bytes = TEXT_COPIES * size
         precision = "about"
         basis = f"nothing is read yet: estimated from {size_text(size)} of documents; "
     fingerprint = encoder_fingerprint(model, max_tokens=settings.encoder.max_tokens)
     base_graph = not is_graph_shared(fingerprint) or is_shared(project.path)
     need = estimate_disk_space(
-        model_size(model), config, settings, chunks, copied, base_graph=base_graph
+        model_size(model), config, settings, chunks, text_bytes, base_graph=base_graph
     )
     found = f"{precision} {size_text(need)} for a whole run, of {size_text(free)} free"
     if need <= free:
@@ -220,20 +232,20 @@ def estimate_training_memory(
         room = max(0, free - weights)
         return weights + _estimate_graphs(size, config, hardware, room)
     graphs = _estimate_graphs(size, config, hardware, free)
-    vectors = chunks * size.width * 4
+    vectors = chunks * size.width * 4  # float32
     return weights + CPU_SLACK * graphs + vectors + PROGRAM_BYTES
 
 
 @dataclass(slots=True)
 class _UnloadedModel:
-    """A model as the planning of a training sees it."""
+    """A model that is not loaded, as the planning of a training sees it (`GraphModel`)."""
 
     size: ModelSize
-    weight: int
+    weight_bytes: int
     has_dropout: bool
 
     def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
-        return self.size.graph_bytes_per_token(longest, self.weight, bool(checkpointing))
+        return self.size.graph_bytes_per_token(longest, self.weight_bytes, bool(checkpointing))
 
 
 def _estimate_graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
@@ -247,6 +259,7 @@ def _estimate_graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware
     model = _UnloadedModel(size, WEIGHT_BYTES[hardware.dtype], config.has_dropout)
     plan = make_plan(model, config, hardware, free)
     bytes_per_token = model.bytes_per_token(config.max_tokens, checkpointing=plan.checkpointing)
+    # A step's texts: each query with its evidence chunk and its negatives.
     texts = config.queries_per_step * (2 + config.negatives_per_query)
     step = texts * config.max_tokens * bytes_per_token
     micro_batch = max(config.max_tokens, plan.micro_batch_tokens) * bytes_per_token
@@ -259,21 +272,22 @@ def estimate_disk_space(
     config: TrainingConfig,
     settings: Settings,
     chunks: int,
-    copied: int,
+    text_bytes: int,
     *,
     base_graph: bool,
 ) -> int:
     """Return the bytes that a whole run adds at most to what is on the disk.
 
-    `copied`: bytes of the database and the BM25 index, which are copied. `base_graph`: whether the
-    run writes the graph of the encoder without an adapter, which is otherwise shared in the data
-    folder.
+    `text_bytes`: those of the database and the BM25 index, which are copied. `base_graph`: whether
+    the run writes the graph of the encoder without an adapter, which is otherwise shared in the
+    data folder.
     """
     encoders = 2 + len(settings.evaluation.interpolation_weights)
-    cached = encoders * chunks * (2 * size.width + 32)
+    cached = encoders * chunks * (2 * size.width + 32)  # float16 vectors and their keys
+    # A vector as the index stores it, and its copy in int8.
     index = chunks * ((INDEX_BYTES[settings.vectors.dtype] + 1) * size.width + LINK_BYTES)
     queries = min(settings.queries.max_queries, chunks * settings.queries.per_chunk)
-    rankings = queries * min(settings.ranking.k, chunks) * 12
+    rankings = queries * min(settings.ranking.k, chunks) * 12  # an id and a float32 score
     if config.trains_all_weights:
         trained = size.parameters
     else:
@@ -282,7 +296,7 @@ def estimate_disk_space(
     if config.method == "PT-FT":
         adapters *= 2
     graphs = (ADAPTED_GRAPHS + base_graph) * 4 * size.parameters
-    return cached + index + graphs + rankings + adapters * 4 * trained + copied
+    return cached + index + graphs + rankings + adapters * 4 * trained + text_bytes
 
 
 def _measure_documents(project: ProjectFolder, settings: Settings) -> int:
@@ -326,6 +340,7 @@ def examine_vector_index(project: ProjectFolder) -> list[Finding]:
 def _examine_index(
     project: ProjectFolder, artifact: Artifact[VectorsInfo], used_by: str = ""
 ) -> Finding:
+    """Return the size of an index, and its recall if it has a graph. `used_by`: a prefix."""
     from engine.vectors.index import VectorIndex
 
     folder = project.folder_of(artifact)
@@ -353,11 +368,11 @@ def measure_recall(index: VectorIndex) -> float:
     import numpy as np
 
     keys, rows = index.stored()
-    shares = []
-    for place in np.random.default_rng(0).choice(len(keys), RECALL_QUERIES):
-        vector = index.form.vectors(rows[place : place + 1])[0]
+    recalls = []
+    for row in np.random.default_rng(0).choice(len(keys), RECALL_QUERIES):
+        vector = index.form.vectors(rows[row : row + 1])[0]
         found = index.search(vector, DEPTH + 1)[0]
         exact = index.search_exactly(vector, DEPTH + 1)[0]
-        nearest = exact[exact != keys[place]][:DEPTH]
-        shares.append(float(np.isin(nearest, found).mean()))
-    return float(np.mean(shares))
+        nearest = exact[exact != keys[row]][:DEPTH]
+        recalls.append(float(np.isin(nearest, found).mean()))
+    return float(np.mean(recalls))

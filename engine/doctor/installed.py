@@ -26,6 +26,7 @@ _ELSEWHERE = ("..", "bin", "Scripts")
 _NOT_NEEDED = (".pyc", ".h", ".hpp", ".cuh", ".lib")
 """What Python compiles itself, and what only compilers of C++ read."""
 _RUNTIME = "*140*.dll"
+"""Microsoft's C++ runtime, such as vcruntime140_1.dll."""
 SHIPPED = (
     "sample/documents",
     "sample/questions.jsonl",
@@ -40,6 +41,7 @@ SHIPPED = (
     "assistants/server.json",
     "assistants/bmembed-search/SKILL.md",
 )
+"""Files of assets/, one of each kind."""
 
 
 def examine_packages() -> list[Finding]:
@@ -67,6 +69,7 @@ def _list_packages(problems: list[str]) -> Iterator[metadata.Distribution]:
     seen = set()
     while pending:
         requirement = pending.pop()
+        # A package with other extras has other requirements.
         key = (requirement.name.lower().replace("_", "-"), *sorted(requirement.extras))
         if key in seen:
             continue
@@ -86,14 +89,18 @@ def _list_packages(problems: list[str]) -> Iterator[metadata.Distribution]:
 
 
 def _list_missing_files(package: metadata.Distribution) -> list[str]:
-    """Return the missing files of a package, but for those that it works without.
+    """Return the missing files of a package, except those that it works without.
 
-    `package.files` has not listed missing ones since Python 3.12.
+    They are read from RECORD, since `package.files` leaves out missing ones from Python 3.12 on.
     """
     record = package.read_text("RECORD") or ""
-    names = [row[0] for row in csv.reader(record.splitlines()) if row]
-    files = [name for name in names if not _may_be_missing(name)]
-    return [name for name in files if not Path(str(package.locate_file(name))).exists()]
+    missing = []
+    for row in csv.reader(record.splitlines()):
+        if not row or _may_be_missing(row[0]):
+            continue
+        if not Path(str(package.locate_file(row[0]))).exists():
+            missing.append(row[0])
+    return missing
 
 
 def _may_be_missing(name: str) -> bool:
@@ -124,7 +131,9 @@ def examine_files() -> list[Finding]:
 
     Raises EngineError where one is missing.
     """
-    folder = [asset_path(name) for name in SHIPPED][-1].parents[SHIPPED[-1].count("/")]
+    for name in SHIPPED:
+        asset_path(name)
+    folder = asset_path("studies.toml").parent
     return [Finding("files", "good", "sample, prompts, templates and word lists", f"in {folder}")]
 
 

@@ -34,11 +34,13 @@ from engine.settings.schema import EncoderSettings
 from engine.version import __version__
 
 QUERY = "who may release a batch without the final test"
-SMALL: dict[str, dict[str, Any]] = {
+SMALL_SETTINGS: dict[str, dict[str, Any]] = {
     "training": {"preset": "quick", "adapter_scope": "both", "steps": 4, "eval_every": 2},
     "queries": {"max_queries": 200},
     "evaluation": {"max_heldout": 30},
 }
+"""Settings with which adapting the sample takes little time."""
+# Asks for sockets, then does so again in a child process, whose code is the argument.
 _SOCKET_TEST = """
 import socket, subprocess, sys
 for family in (socket.AF_INET, socket.AF_INET6):
@@ -52,7 +54,8 @@ if sys.argv[1:]:
 """
 _TESTED_FAMILIES = ["AF_INET", "AF_INET6"] * 2
 UNIX = "AF_UNIX"
-TAIL = 500  # characters of a failed command's output
+TAIL = 500
+"""Number of characters of a failed command's output that its error shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
         project = Path(folder, "project")
         corpus = {"paths": [str(asset_path("sample/documents"))]}
         encoder = {"model": model} if model else {}
-        ProjectFolder.create(project, {**SMALL, "corpus": corpus, "encoder": encoder})
+        ProjectFolder.create(project, {**SMALL_SETTINGS, "corpus": corpus, "encoder": encoder})
         # A run shares the base query encoder with other projects; the proof's stays in its folder.
         environ = {**os.environ, "XDG_DATA_HOME": str(Path(folder, "data"))}
         steps, watched = _run_steps(project, environ, report)
@@ -184,12 +187,13 @@ def prove(target: Path, model: str | None, report: Callable[[str], None]) -> Pro
 def _run_steps(
     project: Path, environ: Mapping[str, str], report: Callable[[str], None]
 ) -> tuple[tuple[ProofStep, ...], list[WatchedProgram]]:
+    """Run the commands on a project; return each as a step, and what its processes did."""
     steps = []
     watched = []
     for description, arguments in _list_commands(str(project)):
         report(description)
         began = time.monotonic()
-        program = _run([sys.executable, "-P", "-m", "engine", *arguments], environ)
+        program = _run_or_fail(arguments, environ)
         seconds = round(time.monotonic() - began, 1)
         command = f"engine {' '.join(arguments)}"
         steps.append(ProofStep(description, command, seconds, tuple(program.sockets)))
@@ -198,11 +202,13 @@ def _run_steps(
 
 
 def _hash_files(folder: Path) -> dict[str, str]:
+    """Return the sha256 of each file in a folder, by path."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path): remembered_sha256(path) for path in files}
 
 
 def _list_commands(project: str) -> Sequence[tuple[str, Sequence[str]]]:
+    """Return what each command of the proof does, and its arguments."""
     return (
         ("read documents and index them", ("run", project)),
         ("search", ("search", project, QUERY)),
@@ -220,11 +226,12 @@ def _test_refusal() -> tuple[SocketAttempt, ...]:
     return tuple(SocketAttempt(family, "on purpose") for family in families)
 
 
-def _run(command: Sequence[str], environ: Mapping[str, str]) -> WatchedProgram:
-    program = run_watched(command, environ)
+def _run_or_fail(arguments: Sequence[str], environ: Mapping[str, str]) -> WatchedProgram:
+    """Run a command of `engine` without sockets. Raises StageError if it fails."""
+    program = run_watched([sys.executable, "-P", "-m", "engine", *arguments], environ)
     if program.exit_code:
         raise StageError(
-            f"'{' '.join(command[4:])}' failed without sockets.",
+            f"'{' '.join(arguments)}' failed without sockets.",
             program.output[-TAIL:].strip(),
             "Run it without --proof: if it fails as well, the proof is not the cause.",
             code="proof-failed",
@@ -255,6 +262,7 @@ def _group_files(
 def _group_by_place(
     file_sets: Sequence[set[str]], roots: Mapping[str, Sequence[Path]]
 ) -> dict[str, tuple[str, ...]]:
+    """Return the files of all sets by the name of their place; `roots`: name → folders."""
     groups: dict[str, list[str]] = {}
     for path in sorted(set[str]().union(*file_sets)):
         groups.setdefault(_find_place(path, roots), []).append(path)
@@ -262,7 +270,8 @@ def _group_by_place(
 
 
 def _find_place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
-    spellings = (Path(path), Path(path).resolve())
+    """Return the name of the first place with a folder that contains a file."""
+    spellings = (Path(path), Path(path).resolve())  # with and without symbolic links
     for name, folders in roots.items():
         for folder in folders:
             if any(spelling.is_relative_to(folder) for spelling in spellings):
@@ -271,7 +280,10 @@ def _find_place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
 
 
 def _hash_code() -> str:
+    """Return the hash of the program's own files (see `Proof`)."""
     root = Path(__file__).parents[2]
-    files = sorted([*(root / "engine").rglob("*.py"), *(root / "bmembed_tui").rglob("*.py")])
-    lines = [f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n" for path in files]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    files = [*(root / "engine").rglob("*.py"), *(root / "bmembed_tui").rglob("*.py")]
+    sums = ""
+    for path in sorted(files):
+        sums += f"{remembered_sha256(path)}  {path.relative_to(root).as_posix()}\n"
+    return hashlib.sha256(sums.encode()).hexdigest()

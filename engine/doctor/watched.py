@@ -29,15 +29,18 @@ from engine.core.platforms import notices
 from engine.core.platforms.seccomp import ALLOW, EQUAL, ERRNO, RETURN, install, machine
 from engine.core.subprocesses import end_child, spawn
 
-_NEW_LISTENER = 8
+_NEW_LISTENER = 8  # SECCOMP_FILTER_FLAG_NEW_LISTENER
 _REFUSE = ERRNO + errno.EPERM
-_NOTIFY = 0x7FC00000
-_NOTICE = struct.Struct("QIIiIQ6Q")  # seccomp_notif, seccomp_notif_resp
+_NOTIFY = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
+# seccomp_notif: id, pid, flags; of the call number, architecture, instruction, six arguments
+_NOTICE = struct.Struct("QIIiIQ6Q")
+# seccomp_notif_resp: id, the call's result, error, flags
 _ANSWER = struct.Struct("QqiI")
+# Error and flags of an answer; 1: SECCOMP_USER_NOTIF_FLAG_CONTINUE.
 _CONTINUE = (0, 1)
-_EPERM = (-1, 0)
+_EPERM = (-errno.EPERM, 0)
 _CURRENT_FOLDER = -100  # AT_FDCWD
-_MAX_PATH = 4096
+_MAX_PATH = 4096  # PATH_MAX
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -66,27 +69,27 @@ class _Calls(NamedTuple):
 
 _URING = 425  # io_uring_setup: io_uring can make sockets
 _X86 = {
-    2: _PathArguments(None, 0, "flags"),
-    257: _PathArguments(0, 1, "flags"),
-    437: _PathArguments(0, 1, "how"),
-    85: _PathArguments(None, 0, "written"),
-    59: _PathArguments(None, 0),
-    322: _PathArguments(0, 1),
-    76: _PathArguments(None, 0, "written"),
-    82: _PathArguments(None, 1, "written"),
-    264: _PathArguments(2, 3, "written"),
-    316: _PathArguments(2, 3, "written"),
+    2: _PathArguments(None, 0, "flags"),  # open
+    257: _PathArguments(0, 1, "flags"),  # openat
+    437: _PathArguments(0, 1, "how"),  # openat2
+    85: _PathArguments(None, 0, "written"),  # creat
+    59: _PathArguments(None, 0),  # execve
+    322: _PathArguments(0, 1),  # execveat
+    76: _PathArguments(None, 0, "written"),  # truncate
+    82: _PathArguments(None, 1, "written"),  # rename
+    264: _PathArguments(2, 3, "written"),  # renameat
+    316: _PathArguments(2, 3, "written"),  # renameat2
 }
 _ARM = {
-    56: _PathArguments(0, 1, "flags"),
-    437: _PathArguments(0, 1, "how"),
-    221: _PathArguments(None, 0),
-    281: _PathArguments(0, 1),
-    45: _PathArguments(None, 0, "written"),
-    38: _PathArguments(2, 3, "written"),
-    276: _PathArguments(2, 3, "written"),
+    56: _PathArguments(0, 1, "flags"),  # openat
+    437: _PathArguments(0, 1, "how"),  # openat2
+    221: _PathArguments(None, 0),  # execve
+    281: _PathArguments(0, 1),  # execveat
+    45: _PathArguments(None, 0, "written"),  # truncate
+    38: _PathArguments(2, 3, "written"),  # renameat
+    276: _PathArguments(2, 3, "written"),  # renameat2
 }
-_CALLS = {"x86_64": _Calls(41, _X86), "aarch64": _Calls(198, _ARM)}
+_CALLS = {"x86_64": _Calls(41, _X86), "aarch64": _Calls(198, _ARM)}  # by machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +168,11 @@ def _answer_notices(listener: int, program: WatchedProgram) -> None:
 
 
 def _answer_notice(listener: int, program: WatchedProgram) -> None:
+    """Record the next call that the filter reports, and let it continue or refuse it."""
     paths = _CALLS[machine()].paths
     notice = bytearray(_NOTICE.size)
     notices.receive_notice(listener, notice)
-    number, process, _, call, _, _, *arguments = _NOTICE.unpack(notice)
+    notice_id, process, _flags, call, _machine, _instruction, *arguments = _NOTICE.unpack(notice)
     if call in paths:
         answer = _CONTINUE
         _record_file(program, process, paths[call], arguments)
@@ -176,10 +180,11 @@ def _answer_notice(listener: int, program: WatchedProgram) -> None:
         answer = _EPERM
         family = _name_family(call, arguments[0])
         program.sockets.append(SocketAttempt(family, _read_command_line(process)))
-    notices.answer_notice(listener, _ANSWER.pack(number, 0, *answer))
+    notices.answer_notice(listener, _ANSWER.pack(notice_id, 0, *answer))
 
 
 def _name_family(call: int, number: int) -> str:
+    """Return the name of the family of sockets that a call asks for."""
     if call == _URING:
         return "io_uring"
     try:
@@ -189,6 +194,7 @@ def _name_family(call: int, number: int) -> str:
 
 
 def _read_command_line(process: int) -> str:
+    """Return the command line of a process, or its number if it has ended."""
     with contextlib.suppress(OSError), Path("/proc", str(process), "cmdline").open("rb") as file:
         return " ".join(os.fsdecode(file.read(_MAX_PATH)).split("\0")).strip()
     return f"process {process}"
@@ -201,14 +207,16 @@ def _record_file(
     with contextlib.suppress(OSError):
         text = _read_memory(process, arguments[positions.path], _MAX_PATH)
         name = os.fsdecode(text.split(b"\0", 1)[0])
-        number = _CURRENT_FOLDER
+        descriptor = _CURRENT_FOLDER
         if positions.folder is not None:
-            number = ctypes.c_int(arguments[positions.folder]).value
-        link = "cwd" if number == _CURRENT_FOLDER else f"fd/{number}"
+            # Arguments are unsigned 64-bit numbers, descriptors are signed ints.
+            descriptor = ctypes.c_int(arguments[positions.folder]).value
+        link = "cwd" if descriptor == _CURRENT_FOLDER else f"fd/{descriptor}"
         folder = Path("/proc", str(process), link).readlink()
         path = os.path.normpath(folder / name)
         if _is_writing(process, positions, arguments):
             program.written.add(path)
+        # Libraries are looked for in many folders: only files that exist count.
         elif path not in program.read and Path(path).is_file():
             program.read.add(path)
 
@@ -227,6 +235,7 @@ def _is_writing(process: int, positions: _PathArguments, arguments: Sequence[int
 
 
 def _read_memory(process: int, address: int, size: int) -> bytes:
+    """Return up to `size` bytes of a process's memory."""
     with Path("/proc", str(process), "mem").open("rb", buffering=0) as memory:
         memory.seek(address)
         return memory.read(size)
@@ -235,13 +244,14 @@ def _read_memory(process: int, address: int, size: int) -> bytes:
 def _install_filter() -> int:
     """Put the filter on this process, and return the file descriptor of its notices.
 
-    Below 0 where the filter cannot be installed.
+    Below 0 if the filter cannot be installed.
     """
     calls = _CALLS.get(machine())
     if calls is None or _read_kernel_version() < (5, 5):  # older ones cannot continue a call
         return -1
     steps: list[tuple[int, int, int, int]] = []
     for number in (calls.socket, _URING, *calls.paths):
+        # Unless the call has this number, skip the next step.
         steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, _NOTIFY)]
     return install([*steps, (RETURN, 0, 0, ALLOW)], _REFUSE, _NEW_LISTENER)
 
@@ -255,7 +265,7 @@ def _run_filtered(channel: str, *command: str) -> None:
     with socket.socket(fileno=int(channel)) as parent:
         listener = _install_filter()
         if listener < 0:
-            sys.exit(6)
+            sys.exit(6)  # the parent sees that no descriptor came
         notices.send_descriptor(parent, listener)
         os.close(listener)
     os.execv(command[0], command)

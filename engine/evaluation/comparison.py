@@ -116,11 +116,10 @@ def measure(
     if (relevance.ideal > 1).any():
         names = (*NAMES, GRADED)
     values = evaluate_run(relevance, names)
-    held = [judgment.evidence_by_chunk for judgment in judgments]
-    if all(held):
-        evidence = [judgment.evidence for judgment in judgments]
-        first = count_new_evidence(ids, held)
-        values[MULTIHOP] = multihop_ap_at_k(first, evidence)
+    evidence_by_chunk = [judgment.evidence_by_chunk for judgment in judgments]
+    if all(evidence_by_chunk):
+        counts = [judgment.evidence for judgment in judgments]
+        values[MULTIHOP] = multihop_ap_at_k(count_new_evidence(ids, evidence_by_chunk), counts)
     return values
 
 
@@ -142,6 +141,7 @@ def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
 
 
 def _select_rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
+    """Return some rows of rankings. Raises ValueError if there are not `total` of them."""
     rankings = np.asarray(ids, dtype=np.int64)
     if rankings.ndim != 2 or len(rankings) != total:
         raise ValueError(f"rankings of shape {rankings.shape} for {total} judgments")
@@ -169,8 +169,7 @@ def compare_values(
     means_of = dict(zip(cells, means.T, strict=True))
     figures: dict[str, dict[str, Interval]] = {system: {} for system in values}
     for (system, metric), per_query in cells.items():
-        fraction = interval(per_query, means_of[system, metric])
-        figures[system][metric] = fraction.percent()
+        figures[system][metric] = interval(per_query, means_of[system, metric]).percent()
     return figures, _test_gaps(cells, means_of, wanted, samples, seed, clusters)
 
 

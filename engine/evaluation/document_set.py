@@ -26,7 +26,7 @@ from engine.queries.from_documents import MIN_JACCARD, find_untrained, strip_chu
 from engine.queries.heldout import cap_queries, related_in
 
 MIN_VERBATIM = 3
-"""A text that repeats a query of at least this many words does so on purpose."""
+"""Number of words from which a text that repeats a query does so on purpose."""
 Label = frozenset[str]
 """The words of a heading, a name or a query."""
 FOLDER = ".document-queries"
@@ -107,7 +107,9 @@ def group_by_text(
     groups: dict[tuple[str, str | None], list[DocumentQuery]] = defaultdict(list)
     for query in queries:
         words = " ".join(folded_words(query.text))
-        groups[words, hashes.get(query.chunk_id)].append(query)
+        # A query about a whole document names no chunk.
+        content_hash = hashes.get(query.chunk_id)
+        groups[words, content_hash].append(query)
     return [tuple(group) for group in groups.values()]
 
 
@@ -146,11 +148,13 @@ class NearCopies:
         """Index the chunks, `in_memory` of them at once."""
         queries = list(queries)
         self._chunks = chunks
+        # Words of a heading, name or query → rows of the chunks that it is about.
         self._rows_by_label = _find_labelled(chunks, _read_names(documents), queries)
         self._labels_by_word: defaultdict[str, list[Label]] = defaultdict(list)
         for label in self._rows_by_label:
             for word in label:
                 self._labels_by_word[word].append(label)
+        # Folded text of a query → rows of the chunks that contain it.
         self._rows_by_text: defaultdict[str, list[int]] = defaultdict(list)
         # Document → row and folded text of its chunks, if a link in it is a query.
         self._linking: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
@@ -169,8 +173,9 @@ class NearCopies:
                 if chunk.document_id in linking:
                     self._linking[chunk.document_id].append((row, text))
             if wanted:
-                for text, occurrences in CompactTexts(folded).find(wanted).items():
-                    self._rows_by_text[text] += [start + row for row, _, _ in occurrences]
+                for query, occurrences in CompactTexts(folded).find(wanted).items():
+                    rows = [start + occurrence.text for occurrence in occurrences]
+                    self._rows_by_text[query] += rows
 
     def find_copies(self, query: DocumentQuery) -> frozenset[int]:
         """Return the ids of chunks that say what a query asks, without those that answer it.
@@ -192,6 +197,10 @@ class NearCopies:
         return frozenset(chunk.id for chunk in copies if not _answers(chunk, query))
 
     def _find_similar_labels(self, wanted: Label) -> list[Label]:
+        """Return the labels of nearly the same words, or with all of three wanted ones or more.
+
+        Jaccard: |A ∩ B| / |A ∪ B|.
+        """
         shared: Counter[Label] = Counter()
         for word in wanted:
             shared.update(self._labels_by_word.get(word, ()))
@@ -237,6 +246,7 @@ def _read_names(documents: Iterable[Document]) -> dict[int, set[Label]]:
 
 
 def _answers(chunk: Chunk, query: DocumentQuery) -> bool:
+    """Tell whether a query was written for a chunk, or for its whole document."""
     if query.chunk_id is None:
         return chunk.document_id == query.document_id
     return chunk.id == query.chunk_id

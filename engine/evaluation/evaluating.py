@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.core.arrays import Floats, Ids
 from engine.core.messages.report import SearchMode
 from engine.core.systems import BASE, BM25, ENCODERS, IN_USE, candidate_name
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
@@ -22,7 +20,7 @@ from engine.evaluation.pool import draw_pool
 from engine.evaluation.query_sets import QuerySet, build_query_sets
 from engine.evaluation.rankers import Rankers, build_plain_index, build_sample_index
 from engine.evaluation.selection import (
-    Choosing,
+    EncoderChooser,
     Preferences,
     Selection,
     contenders_of,
@@ -37,7 +35,7 @@ from engine.project.store.chunks import IN_MEMORY
 if TYPE_CHECKING:
     from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
-    from engine.evaluation.rankers import Among
+    from engine.evaluation.rankers import AllowedChunks
     from engine.evaluation.reranking import RerankerChoice
 
 UNTRAINED = (
@@ -55,14 +53,19 @@ class Evaluation:
         self._settings = context.settings
         self.trained = context.need(AdapterInfo)
         chunks: list[Chunk] = context.store.chunks(most)
+
+        # The queries: judged ones first, then document-written and other ones.
         self.sets, self.focused = split_focused(context, build_query_sets(context, chunks), chunks)
         written = find_document_set(context, chunks)
         if written is not None:
             judged = [queries for queries in self.sets if queries.kind == "judged"]
             self.sets.insert(len(judged), written.queries)
+        # Focused questions are ranked like the others, but are no set of the report.
         self._ranked: list[QuerySet] = list(self.sets)
         if self.focused is not None:
             self._ranked.append(self.focused)
+
+        # The chunks that they are asked of.
         self.chunks = draw_pool(context, chunks, self.sets, most)
         self.is_sample = len(self.chunks) < len(chunks)
         lexical = build_plain_index(context, self.chunks)
@@ -82,11 +85,12 @@ class Evaluation:
                 whole = Rankers(context, chunks, build_plain_index(context, chunks))
                 self._other_corpora["focused"] = whole
                 self._document_of = whole.document_of
-        self._among: dict[str, Among] = {}
+        # Kind of queries → the chunks to rank for each of them.
+        self._allowed: dict[str, AllowedChunks] = {}
         for queries in self._ranked:
-            self._among[queries.kind] = self._corpus_of(queries).find_allowed(queries)
+            self._allowed[queries.kind] = self._corpus_of(queries).find_allowed(queries)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
-        self._choosing = self._build_choosing()
+        self._chooser = self._build_chooser()
         self.reranker: RerankerChoice | None = None
         self.threshold: dict[str, Any] = {}
 
@@ -99,7 +103,8 @@ class Evaluation:
         value = f"{len(self.chunks):,} of {total:,}"
         self._context.choose("passages ranked", value, reason)
 
-    def _build_choosing(self) -> Choosing:
+    def _build_chooser(self) -> EncoderChooser:
+        """Return the choice by the gate, with experience and preferences about the adapter."""
         context = self._context
         share = default_share(context)
         experience = None
@@ -108,7 +113,7 @@ class Evaluation:
             experience = experience_for(context, self.trained.info.adapter_scope)
             context.choose("experience", *explain_experience(self._settings, experience, share))
             preferences = preferences_of(context, self.trained.info, share)
-        return Choosing(
+        return EncoderChooser(
             settings=self._settings,
             sets=self.sets,
             fuser=self._fuser,
@@ -124,33 +129,34 @@ class Evaluation:
         """Return the rankers of the corpus that a set's queries are asked of."""
         return self._other_corpora.get(queries.kind, self.rankers)
 
-    def _bm25_scores(self, queries: QuerySet, ids: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _bm25_scores(self, queries: QuerySet, ids: Ids) -> Floats:
+        """Return BM25's scores (q, n) of the chunks `ids` (q, n) for each query of a set."""
         return self._corpus_of(queries).lexical.scores_many(queries.texts, ids)
 
     def rank_bm25(self) -> None:
         """Rank every query by BM25."""
         for queries in self._ranked:
             rankers = self._corpus_of(queries)
-            ids, scores = rankers.bm25(queries.texts, self._among[queries.kind])
+            ids, scores = rankers.bm25(queries.texts, self._allowed[queries.kind])
             queries.rankings[BM25] = ids
             queries.scores[BM25] = scores
 
     def rank_candidates(self) -> None:
         """Rank every query by the base encoder and, with an adapter, by all interpolations."""
         for weight in self.rankers.weights:
-            self._rank_by(self.rankers.candidate(weight))
+            self._rank_by_candidate(self.rankers.candidate(weight))
 
-    def _rank_by(self, candidate: Candidate) -> None:
-        """Rank every query by a candidate."""
+    def _rank_by_candidate(self, candidate: Candidate) -> None:
+        """Rank every query by an encoder, one corpus after the other."""
         for rankers in (self.rankers, *self._other_corpora.values()):
             chunks = candidate.chunk_vectors(rankers.chunks)
             for queries in self._ranked:
                 if self._corpus_of(queries) is not rankers:
                     continue
                 vectors = candidate.query_vectors(queries.texts)
-                among = self._among[queries.kind]
+                allowed = self._allowed[queries.kind]
                 rankers.rank_by_encoder(
-                    candidate.name, queries, vectors, chunks, among, candidate.similarity
+                    candidate.name, queries, vectors, chunks, allowed, candidate.similarity
                 )
             # Vectors of a million chunks take 1.5 GB: free them before encoding the next corpus.
             del chunks
@@ -158,16 +164,16 @@ class Evaluation:
 
     def select(self) -> Selection:
         """Choose each search mode's encoder: base, the adapted one, or an interpolation."""
-        names = [candidate_name(weight) for weight in self.rankers.weights if weight]
         why_not = ""
         if self.adapter is None:
             why = self.trained.info.reason or "Nothing was trained"
             why_not = f"{why.rstrip('.')}: search uses the base encoder."
         elif self._is_untrained():
             why_not = f"The base encoder is in use: {UNTRAINED}."
-        if why_not:
-            names = []
-        selection = self._choosing.select(names, why_not)
+        names = []
+        if not why_not:
+            names = [candidate_name(weight) for weight in self.rankers.weights if weight]
+        selection = self._chooser.select(names, why_not)
         self._fuse(selection)
         for mode, chosen in selection.by_mode.items():
             self._context.choose(f"encoder of {mode} search", chosen.encoder, chosen.reason)
@@ -181,17 +187,16 @@ class Evaluation:
         Either project.toml says so, or the share was chosen together with the encoder.
         """
         share = selection.hybrid.share
-        if self._settings.search.fusion != "auto":
-            why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
-        elif share == self._choosing.reference_share:
-            why = f"Hybrid search sums {weighted_label(share or EQUAL)}."
-            if share == FOREIGN:
-                why = f"The encoder was not trained on the language of these documents. {why}"
-        else:
-            label = weighted_label(share or EQUAL)
-            why = f"Hybrid search sums {label}, chosen together with its encoder."
+        why = "Hybrid search fuses both rankings as project.toml says (search.fusion)."
         if share is None:
             return FusionChoice("rrf", EQUAL, why)
+        if self._settings.search.fusion == "auto":
+            label = weighted_label(share)
+            why = f"Hybrid search sums {label}."
+            if share != self._chooser.reference_share:
+                why = f"Hybrid search sums {label}, chosen together with its encoder."
+            elif share == FOREIGN:
+                why = f"The encoder was not trained on the language of these documents. {why}"
         return FusionChoice("weighted", share, why)
 
     def _fuse(self, selection: Selection) -> None:
@@ -202,13 +207,13 @@ class Evaluation:
         chosen = selection.hybrid
         prefix = "rrf_" if chosen.share is None else "weighted_"
         for queries in self.sets:
-            for table in (queries.rankings, queries.scores, queries.cross_scores):
-                table[IN_USE] = table[selection.semantic.encoder]
             encoders = [name for name in ENCODERS if name in queries.rankings and name != IN_USE]
+            for by_system in (queries.rankings, queries.scores, queries.cross_scores):
+                by_system[IN_USE] = by_system[selection.semantic.encoder]
             for name in encoders:
-                share = self._choosing.usual_share(name)
+                share = self._chooser.usual_share(name)
                 if name == BASE:
-                    share = self._choosing.reference_share
+                    share = self._chooser.reference_share
                 elif name == chosen.encoder:
                     share = chosen.share
                 queries.rankings[f"{prefix}{name}"] = self._fuser.fuse(queries, name, share)
@@ -222,16 +227,16 @@ class Evaluation:
         from engine.evaluation.reranking import RerankerTrial
 
         mode: SearchMode = "hybrid"
-        name = f"{fusion.method}_{IN_USE}"
+        system = f"{fusion.method}_{IN_USE}"
         if self._settings.search.mode == "semantic":
             mode = "semantic"
-            name = IN_USE
+            system = IN_USE
         trial = RerankerTrial(
             self._context,
             mode,
-            lambda queries: queries.rankings[name],
-            lambda queries: self._corpus_of(queries).texts,
-            self.rankers.document_of,
+            rankings=lambda queries: queries.rankings[system],
+            texts=lambda queries: self._corpus_of(queries).texts,
+            document_of=self.rankers.document_of,
         )
         self.reranker = trial.choose(self.sets)
         if self.reranker is None:
@@ -240,7 +245,10 @@ class Evaluation:
         self._context.choose("reranker", outcome, self.reranker.reason)
 
     def _is_untrained(self) -> bool:
-        """Tell whether the best adapter is the one before the first step, which changes nothing."""
+        """Tell whether the best adapter is the one before the first step, which changes nothing.
+
+        With a small model, in hyperbolic space and after pre-training, step 0 is not base.
+        """
         if self._settings.encoder.small_model or self._settings.training.similarity == "lorentz":
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"

@@ -16,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.core.arrays import Doubles
+from engine.core.arrays import Doubles, Ids
 from engine.metrics.differences import MIN_FOR_SPREAD, MIN_QUERIES, queries_to_show, spread
 
 RungName = Literal["judged", "preferred", "document", "model", "imported", "extractive"]
@@ -55,7 +54,7 @@ class Evidence:
 
     rung: RungName
     systems: Mapping[str, Doubles]
-    clusters: NDArray[np.int64] | None = None
+    clusters: Ids | None = None
 
     @property
     def queries(self) -> int:
@@ -66,7 +65,7 @@ class Evidence:
 
     @property
     def independent(self) -> int:
-        """The number of clusters."""
+        """The number of clusters, which are independent of each other."""
         if self.clusters is None:
             return self.queries
         return len(set(self.clusters.tolist()))
@@ -75,7 +74,7 @@ class Evidence:
         """Return the lead of one system over another, per query (q,)."""
         return self.systems[name] - self.systems[reference]
 
-    def of(self, names: Iterable[str]) -> Evidence:
+    def select_systems(self, names: Iterable[str]) -> Evidence:
         """Return the same queries for some of the systems."""
         return replace(self, systems={name: self.systems[name] for name in names})
 
@@ -90,7 +89,7 @@ class Evidence:
         second = np.where(second < 0, second - self.queries, second)
         return replace(self, systems=systems, clusters=np.concatenate([first, second]))
 
-    def _number_clusters(self) -> NDArray[np.int64]:
+    def _number_clusters(self) -> Ids:
         """Return the clusters (q,), with a negative number for each query if none are known."""
         if self.clusters is not None:
             return self.clusters
@@ -103,14 +102,13 @@ class Evidence:
         """
         if self.queries < MIN_FOR_SPREAD:
             return TYPICAL
-        largest_spread = 0.0
+        spreads = [0.0]
         for name in self.systems:
             if name != reference:
-                gaps = self.gaps(name, reference)
-                largest_spread = max(largest_spread, spread(gaps, self.clusters))
+                spreads.append(spread(self.gaps(name, reference), self.clusters))
         # As many documents as any verdict needs, with as many queries each as here.
-        enough_documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
-        return max(enough_documents, queries_to_decide(points / 100, largest_spread))
+        of_enough_documents = math.ceil(MIN_QUERIES * self.queries / self.independent)
+        return max(of_enough_documents, queries_to_decide(points / 100, max(spreads)))
 
     def suffices(self, reference: str) -> bool:
         """Tell whether it has the last word, because it would show a gain of `DIFFERENCE`."""
@@ -142,17 +140,20 @@ class PreferenceEvidence:
 def queries_to_decide(gain: float, deviation: float) -> int:
     """Return how many queries show a gain in [0, 1], even if one more lost everything.
 
-    A small sample seldom holds rare losses, and varies little then. At a standard deviation of s,
-    N = k (s² + 1/N) with k = ((z₀.₉₇₅ + z₀.₈) / gain)².
+    METHODS.md §5, "The last word": N ≥ k (s² + 1/N) with k = ((z₀.₉₇₅ + z₀.₈) / gain)² and the
+    standard deviation s of per-query differences. A small sample seldom holds rare losses, and
+    varies little then.
     """
-    unit = queries_to_show(gain, 1.0)
-    half = unit * deviation**2 / 2
-    return math.ceil(half + math.sqrt(half**2 + unit))
+    k = queries_to_show(gain, 1.0)
+    # The positive root of N² − k s² N − k = 0.
+    half = k * deviation**2 / 2
+    return math.ceil(half + math.sqrt(half**2 + k))
 
 
 TYPICAL = queries_to_decide(DIFFERENCE / 100, SPREAD)
+"""Number of queries that decide if too few were measured to know their spread: 219."""
 MIN_TO_PROVE = queries_to_decide(DIFFERENCE / 100, 0.0)
-"""71."""
+"""Number of queries below which nothing is proved: 71."""
 
 
 def find_deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
@@ -173,7 +174,11 @@ def choose_shown(ladder: Sequence[Evidence], reference: str) -> Evidence:
     def worth(evidence: Evidence) -> tuple[bool, int]:
         return evidence.rung in CERTIFYING, min(evidence.queries, MIN_FOR_SPREAD)
 
-    return find_deciding(ladder, reference) or max(sort_from_top(ladder), key=worth)
+    deciding = find_deciding(ladder, reference)
+    if deciding is not None:
+        return deciding
+    # Of equal worth the highest rung is the first.
+    return max(sort_from_top(ladder), key=worth)
 
 
 def sort_from_top(ladder: Sequence[Evidence]) -> list[Evidence]:

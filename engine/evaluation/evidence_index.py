@@ -1,14 +1,15 @@
 """Search for strings in a corpus regardless of white space."""
 
 # All documents' code points without white space lie in one uint32 array. Hashes of every window of
-# 1, 2, 4 … 32 code points come from doubling, h_2w(i) = h_w(i) · B^w + h_w(i + w) mod 2^64. A
-# needle is looked up by the longest window that fits into it and then compared in full. So all
-# needles together cost one pass over the corpus per window length.
+# 1, 2, 4 … 32 code points come from doubling (`_hash`). A needle is looked up by its anchor, the
+# hash of the longest window that fits into it, and then compared in full. So all needles together
+# cost one pass over the corpus per window length.
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,23 @@ Hashes = NDArray[np.uint64]
 # This is no code point, so no match crosses from one document to another.
 _BORDER = np.uint32(0xFFFFFFFF)
 _BASE = 0x9E3779B97F4A7C15
+"""B of the hashes: 2^64 divided by the golden ratio, an odd number with well-mixed bits."""
 _WINDOWS = (1, 2, 4, 8, 16, 32)
+_TABLE_BITS = 20
+_SHIFT = np.uint64(64 - _TABLE_BITS)
+"""Shifts a hash so that only its top `_TABLE_BITS` bits are left."""
 BLOCK = 1_000_000
+# Whether each code point up to U+3000, the last space, is white space.
 _SPACES = np.zeros(0x3001, dtype=bool)
 _SPACES[[code for code in range(0x3001) if chr(code).isspace()]] = True
+
+
+class Occurrence(NamedTuple):
+    """Where a string occurs: the number of the text, and offsets in it without white space."""
+
+    text: int
+    start: int
+    end: int
 
 
 class CompactTexts:
@@ -57,23 +71,22 @@ class CompactTexts:
         spaces_before = np.searchsorted(self._spaces[text], (start, end))
         return start - int(spaces_before[0]), end - int(spaces_before[1])
 
-    def find(self, needles: Iterable[str]) -> dict[str, list[tuple[int, int, int]]]:
-        """Return each needle's occurrences (text number, start, end) in order, also overlapping.
+    def find(self, needles: Iterable[str]) -> dict[str, list[Occurrence]]:
+        """Return each needle's occurrences in order, also overlapping ones.
 
-        Offsets are compact. Needles are compared without white space; those that are then empty
-        have no occurrence.
+        Needles are compared without white space; those that are then empty have no occurrence.
         """
-        wanted = {needle: _codes("".join(needle.split())) for needle in needles}
-        occurrences: dict[str, list[tuple[int, int, int]]] = {needle: [] for needle in wanted}
-        for window, needles_of in _group_by_anchor(wanted).items():
+        codes_of = {needle: _codes("".join(needle.split())) for needle in needles}
+        occurrences: dict[str, list[Occurrence]] = {needle: [] for needle in codes_of}
+        for window, needles_of in _group_by_anchor(codes_of).items():
             anchors = np.array(sorted(needles_of), dtype=np.uint64)
             for position, anchor in self._find_anchors(window, anchors):
                 for needle in needles_of[anchor]:
-                    codes = wanted[needle]
+                    codes = codes_of[needle]
                     if not self._matches(position, codes):
                         continue
                     text, start = self._locate(position)
-                    occurrences[needle].append((text, start, start + len(codes)))
+                    occurrences[needle].append(Occurrence(text, start, start + len(codes)))
         return occurrences
 
     def _matches(self, position: int, codes: Codes) -> bool:
@@ -87,14 +100,16 @@ class CompactTexts:
 
     def _find_anchors(self, window: int, anchors: Hashes) -> Iterator[tuple[int, int]]:
         """Yield (position, hash) of windows whose hash is among the sorted `anchors`."""
-        # The top 20 bits rule out most windows before the slower binary search.
-        table = np.zeros(1 << 20, dtype=bool)
-        table[anchors >> np.uint64(44)] = True
+        # A table of their top bits rules out most windows before the slower binary search.
+        table = np.zeros(1 << _TABLE_BITS, dtype=bool)
+        table[anchors >> _SHIFT] = True
         for start in range(0, len(self._text), self._block):
+            # The windows that begin in a block end in the next one.
             block = self._text[start : start + self._block + window - 1]
             hashes = _hash(block, window)
-            likely = np.flatnonzero(table[hashes >> np.uint64(44)])
+            likely = np.flatnonzero(table[hashes >> _SHIFT])
             likely_hashes = hashes[likely]
+            # Without the last anchor, so that a hash above all of them is compared with that.
             nearest = np.searchsorted(anchors[:-1], likely_hashes)
             is_anchor = anchors[nearest] == likely_hashes
             for position in likely[is_anchor].tolist():
@@ -102,9 +117,9 @@ class CompactTexts:
 
 
 def _group_by_anchor(needles: Mapping[str, Codes]) -> dict[int, dict[int, list[str]]]:
-    """Return the needles by window and by the hash of their first so many code points.
+    """Return window → anchor → needles.
 
-    The window is the longest that fits into the needle.
+    The window is the longest that fits into the needle, the anchor the hash of its beginning.
     """
     groups: dict[int, dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
     for needle, codes in needles.items():
@@ -116,10 +131,13 @@ def _group_by_anchor(needles: Mapping[str, Codes]) -> dict[int, dict[int, list[s
 
 
 def _hash(codes: Codes, window: int) -> Hashes:
-    """Return (len(codes) - window + 1,) hashes of all windows, mixed so that the top bits vary."""
+    """Return (len(codes) - window + 1,) hashes of all windows, mixed so that the top bits vary.
+
+    h_1(i) = code i, h_2w(i) = h_w(i) · B^w + h_w(i + w) mod 2^64.
+    """
     hashes = codes.astype(np.uint64)
     size = 1
-    power = _BASE
+    power = _BASE  # B^size
     while size < window:
         hashes = hashes[:-size] * np.uint64(power) + hashes[size:]
         size = 2 * size
@@ -130,11 +148,12 @@ def _hash(codes: Codes, window: int) -> Hashes:
 
 
 def _codes(text: str) -> Codes:
+    """Return the code points of a text (n,)."""
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
 def _find_spaces(codes: Codes) -> NDArray[np.bool_]:
-    """Tell which code points are white space."""
+    """Tell which code points (n,) are white space, as `str.split` sees them."""
     last = len(_SPACES) - 1
     is_space: NDArray[np.bool_] = _SPACES[np.minimum(codes, last)]
     return is_space & (codes <= last)

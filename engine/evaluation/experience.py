@@ -41,15 +41,18 @@ LIKE_EXAMPLES = 8.0
 
 FILE = "experience.json"
 DIGITS = 16
+"""Number of hex digits of a document's content hash, by which it is recognised."""
 SAMPLED = 32
+"""Number of documents by which a collection is recognised."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Points of nDCG@10 that an encoder gained over base on a collection's judged questions.
+    """The `points` of nDCG@10 that an encoder gained over base on a collection's judged questions.
 
-    `error` is the standard error. `share` is that of the semantic score in hybrid search, compared
-    with base at equal weights; None in semantic search.
+    `queries` says what wrote the training queries. `error` is the standard error in points. `share`
+    is that of the semantic score in hybrid search, compared with base at equal weights; None in
+    semantic search.
     """
 
     collection: str
@@ -81,7 +84,8 @@ class Recipe:
     """What was trained, as far as the effect depends on it.
 
     `examples` counts training queries, with repetition. Experience holds for the same recipe and
-    for rates and numbers of examples like those measured; for others it is widened.
+    for rates and numbers of examples like those measured; for others it is widened. The defaults
+    are those of the recipe for model-written queries.
     """
 
     objective: str
@@ -141,7 +145,10 @@ class Experience:
         *,
         widened: bool = False,
     ) -> Prior | None:
-        """Return what to expect of a candidate, or None if too few collections were measured."""
+        """Return what to expect of a candidate, or None if too few collections were measured.
+
+        METHODS.md §5, "Expected". `widened`: it is of another encoder or amount of training.
+        """
         wanted = (queries, encoder, mode, share)
         by_collection: dict[str, list[Effect]] = {}
         for effect in self.effects:
@@ -158,7 +165,7 @@ class Experience:
             errors.append(_mean([effect.error for effect in effects]))
         predicted = predicted_effect(points, errors, LEAST_DEVIATION[mode])
         if widened:
-            deviation = WIDENING * math.hypot(predicted.mean, predicted.deviation)
+            deviation = WIDENING * math.hypot(predicted.mean, predicted.deviation)  # 2 √(μ² + σ²)
             predicted = Normal(predicted.mean, deviation)
         helped = sum(value > 0 for value in points)
         return Prior(

@@ -10,16 +10,14 @@ from operator import attrgetter
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.records import Chunk, Document, JudgedQuery, Query
-from engine.evaluation.evidence_index import CompactTexts
+from engine.evaluation.evidence_index import CompactTexts, Occurrence
 from engine.project.stage import fingerprint
 from engine.project.store.store import Store
 
 Level = Literal["chunk", "document"]
-Occurrence = tuple[int, int, int]
-"""Number of a document, and the start and end in its text without white space."""
 BLOCK = 20_000_000
 """Characters of documents that are searched at once."""
 
@@ -99,7 +97,7 @@ def judge_generated(queries: Iterable[Query], related: Mapping[int, int]) -> lis
     return judgments
 
 
-def clusters_of(judgments: Iterable[Judgment]) -> NDArray[np.int64]:
+def clusters_of(judgments: Iterable[Judgment]) -> Ids:
     """Return the source of each query (q,), since queries of one text are not independent.
 
     A query of unknown source gets a negative number of its own.
@@ -123,16 +121,17 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
     if "document" in {judgment.level for judgment in judgments if judgment.usable}:
         level = "document"
     grades: dict[int, int] = {}
-    held: dict[int, tuple[int, ...]] = {}
+    evidence_by_chunk: dict[int, tuple[int, ...]] = {}
     evidence = 0
     unmatched: list[str] = []
     for judgment in judgments:
+        # Evidence is numbered after that of earlier judgments, without what these found, too.
         new_indices = _find_new_evidence(judgment, grades)
-        number_of = {index: evidence + place for place, index in enumerate(new_indices)}
+        number_of = {index: number for number, index in enumerate(new_indices, evidence)}
         if level == "chunk":
             for chunk_id, indices in judgment.evidence_by_chunk.items():
                 numbers = [number_of[index] for index in indices if index in number_of]
-                held[chunk_id] = (*held.get(chunk_id, ()), *numbers)
+                evidence_by_chunk[chunk_id] = (*evidence_by_chunk.get(chunk_id, ()), *numbers)
         if grades:
             evidence += len(new_indices)
         else:
@@ -150,7 +149,7 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
         text=first.text,
         level=level,
         grades=grades,
-        evidence_by_chunk=held,
+        evidence_by_chunk=evidence_by_chunk,
         evidence=evidence,
         unmatched=tuple(unmatched),
     )
@@ -178,18 +177,20 @@ class _Corpus:
         self._chunks_of: defaultdict[int, list[Chunk]] = defaultdict(list)
         for chunk in chunks:
             self._chunks_of[chunk.document_id].append(chunk)
-        # Without texts, by number.
+        # The documents without their texts, which are too large to be kept.
         self._documents: list[Document] = []
+        # The texts of occurrences are rows of `_documents`.
         self._occurrences: dict[str, list[Occurrence]] = {string: [] for string in strings}
-        # Number of a document with a string → (start, end, id) of its chunks, in order.
+        # Row of a document with a string → (start, end, id) of its chunks, in order.
         self._spans: dict[int, list[tuple[int, int, int]]] = {}
+        # External id, or else path → ids of documents.
         self._named: dict[str, set[int]] = defaultdict(set)
         # A document is also found by any tail of its path that starts at a folder.
         self._at_path: dict[str, set[int]] = defaultdict(set)
-        for some in _split_into_blocks(documents, block):
+        for documents_of_block in _split_into_blocks(documents, block):
             if strings:
-                self._find_strings(some)
-            for document in some:
+                self._find_strings(documents_of_block)
+            for document in documents_of_block:
                 self._add_names(document)
                 self._documents.append(replace(document, text=""))
 
@@ -199,10 +200,10 @@ class _Corpus:
         texts = CompactTexts([document.text for document in documents])
         for string, occurrences in texts.find(self._occurrences).items():
             for number, start, end in occurrences:
-                self._occurrences[string].append((first + number, start, end))
-                if first + number not in self._spans:
-                    spans = self._find_spans(texts, number, documents[number])
-                    self._spans[first + number] = spans
+                row = first + number
+                self._occurrences[string].append(Occurrence(row, start, end))
+                if row not in self._spans:
+                    self._spans[row] = self._find_spans(texts, number, documents[number])
 
     def _find_spans(
         self, texts: CompactTexts, number: int, document: Document
@@ -215,6 +216,7 @@ class _Corpus:
         return spans
 
     def _add_names(self, document: Document) -> None:
+        """Note the names by which judgments may call a document."""
         self._named[document.external_id or document.path].add(document.id)
         if document.external_id:
             self._at_path[document.external_id].add(document.id)
@@ -252,51 +254,46 @@ class _Corpus:
         # Strings that differ only in white space are one.
         by_compact = {"".join(text.split()): text for text in query.evidence if text.strip()}
         strings = list(by_compact.values())
-        held: dict[int, tuple[int, ...]] = {}
+        evidence_by_chunk: dict[int, tuple[int, ...]] = {}
         for index, string in enumerate(strings):
             holders = self._find_holders(self._occurrences[string], allowed)
             for chunk_id in holders:
-                held[chunk_id] = (*held.get(chunk_id, ()), index)
+                evidence_by_chunk[chunk_id] = (*evidence_by_chunk.get(chunk_id, ()), index)
             if not holders:
                 unmatched.append(string)
-        count = len(strings)
-        if held:
-            grades = dict.fromkeys(held, 1)
-            return Judgment(
-                key=query.key,
-                text=query.text,
-                level="chunk",
-                grades=grades,
-                evidence_by_chunk=held,
-                evidence=count,
-                unmatched=tuple(unmatched),
-            )
-        grades, absent = self._grade_documents(query)
-        unmatched += absent
-        if not strings and not query.grades and allowed:
-            grades = dict.fromkeys(sorted(allowed), 1)
+        level: Level = "chunk"
+        grades = dict.fromkeys(evidence_by_chunk, 1)
+        if not evidence_by_chunk:
+            level = "document"
+            grades, absent = self._grade_documents(query)
+            unmatched += absent
+            if not strings and not query.grades and allowed:
+                grades = dict.fromkeys(sorted(allowed), 1)
         return Judgment(
             key=query.key,
             text=query.text,
-            level="document",
+            level=level,
             grades=grades,
-            evidence_by_chunk={},
-            evidence=count,
+            evidence_by_chunk=evidence_by_chunk,
+            evidence=len(strings),
             unmatched=tuple(unmatched),
         )
 
     def _find_holders(
         self, occurrences: Iterable[Occurrence], allowed: set[int] | None
     ) -> list[int]:
-        """Return the chunks that hold an occurrence whole, else the one with the largest part."""
+        """Return the chunks that hold an occurrence whole, else the one with the largest part.
+
+        `allowed`: ids of the documents that count; None: all.
+        """
         whole: dict[int, None] = {}
         best = None
         largest = 0
-        for number, start, end in occurrences:
-            if allowed is not None and self._documents[number].id not in allowed:
+        for row, start, end in occurrences:
+            if allowed is not None and self._documents[row].id not in allowed:
                 continue
-            for low, high, chunk_id in self._spans.get(number, ()):
-                overlap = min(end, high) - max(start, low)
+            for chunk_start, chunk_end, chunk_id in self._spans.get(row, ()):
+                overlap = min(end, chunk_end) - max(start, chunk_start)
                 if overlap == end - start:
                     whole[chunk_id] = None
                 elif overlap > largest:
@@ -322,17 +319,17 @@ class _Corpus:
 
 def _split_into_blocks(documents: Iterable[Document], block: int) -> Iterator[list[Document]]:
     """Yield documents in lists whose texts have `block` characters together, or a little more."""
-    some: list[Document] = []
+    of_block: list[Document] = []
     length = 0
     for document in documents:
-        some.append(document)
+        of_block.append(document)
         length += len(document.text)
         if length >= block:
-            yield some
-            some = []
+            yield of_block
+            of_block = []
             length = 0
-    if some:
-        yield some
+    if of_block:
+        yield of_block
 
 
 def judgments_fingerprint(store: Store) -> str:

@@ -29,10 +29,13 @@ from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold, question_key
 
 SHORT = 80
-"""Characters without white space up to which a text may occur in other documents by chance."""
+"""Number of characters without white space up to which a text may occur in other documents by
+chance.
+"""
 MAX_LINES = 20_000
 """Number of marked queries whose lines stay parsed and formatted: each answer of a person reads and
-writes them all, and changes one."""
+writes them all, and changes one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class MarkedQuery:
         evidence = tuple(dict.fromkeys(mark.text for mark in right))
         paths = {mark.path for mark in right}
         path = None
+        # A judged query names one document or none.
         if len(paths) == 1 and any(_is_short(text) for text in evidence):
             path = paths.pop()
         return JudgedQuery(self.key, self.text, evidence, path=path)
@@ -126,7 +130,10 @@ def parse_line(line: str) -> tuple[str, MarkedQuery]:
 
 @lru_cache(maxsize=MAX_LINES)
 def format_line(query: MarkedQuery) -> str:
-    """Return the line of the marks file, which is also that of an imported judged query."""
+    """Return the line of the marks file, which is also that of an imported judged query.
+
+    A query without a right mark has an empty one, which `read_judgments` leaves out.
+    """
     judged = query.to_judged_query() or JudgedQuery(query.key, query.text)
     marks = []
     for mark in query.marks:
@@ -209,6 +216,7 @@ def find_marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]
     it (the text is chunked differently).
     """
     marks_of: dict[int, list[Mark]] = {}
+    # Path → what `_read_documents` returns.
     at_path: dict[str, tuple[list[int], list[Chunk]]] = {}
     for mark in query.marks:
         if mark.path not in at_path:

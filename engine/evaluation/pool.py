@@ -29,6 +29,7 @@ def draw_pool(
         return chunks
     rows = _find_needed(chunks, sets)
     sample = sample_indices(len(chunks), snapshot.settings.training.seed, [rows], most)
+    # Chunks of a large corpus are read when they are accessed; those of the sample at once.
     return snapshot.store.read_whole([chunks[row] for row in sample])
 
 

@@ -17,7 +17,7 @@ from engine.evaluation.query_sets import (
     rung_of_query,
 )
 from engine.project.stage import ProjectSnapshot
-from engine.queries.choosing import IMPORTED, MODELS, backend_of, made_by
+from engine.queries.choosing import IMPORTED, MODELS, backend_of, backend_of_queries
 from engine.queries.from_documents import find_untrained, written_within
 from engine.queries.heldout import group_keys, related_in, split_documents, unrelated_documents
 from engine.queries.rules.tokens import question_key
@@ -38,16 +38,16 @@ def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, i
     chunks = store.chunks()
     written = document_queries(store)
     if made:
-        free = find_untrained(snapshot, chunks, written)
-        backend = made_by(snapshot)
+        untrained = find_untrained(snapshot, chunks, written)
+        backend = backend_of_queries(snapshot)
         heldout = heldout_queries(snapshot, chunks)
-        counts = Counter(rung_of_query(judgment, backend) for judgment in heldout)
+        counts = Counter(rung_of_query(query, backend) for query in heldout)
     else:
-        free = expected_untrained(snapshot, written)
+        untrained = expected_untrained(snapshot, written)
         counts = _expected_heldout(snapshot, len(chunks))
     return {
         "judged": _count_judged(snapshot, chunks),
-        "document": min(len(group_by_text(free, chunks)), settings.max_heldout),
+        "document": min(len(group_by_text(untrained, chunks)), settings.max_heldout),
         "model": min(counts["model"], settings.max_heldout),
         "imported": min(counts["imported"], settings.max_heldout),
     }
@@ -57,15 +57,15 @@ def _expected_heldout(snapshot: ProjectSnapshot, chunks: int) -> Counter[RungNam
     """Return how many held-out queries the configured backend will yield from so many chunks."""
     settings = snapshot.settings.queries
     backend = backend_of(snapshot)
-    made: dict[RungName, int] = {}
+    queries: dict[RungName, int] = {}
     if backend in MODELS:
-        made["model"] = settings.per_chunk * chunks
+        queries["model"] = settings.per_chunk * chunks
     if backend in IMPORTED:
         imported = imported_queries(snapshot.project)
-        made["imported"] = len({question_key(query.text) for query in imported})
+        queries["imported"] = len({question_key(query.text) for query in imported})
     share = snapshot.settings.evaluation.heldout_share * DECIDING
     counts: Counter[RungName] = Counter()
-    for rung, count in made.items():
+    for rung, count in queries.items():
         counts[rung] = round(share * min(settings.max_queries, count))
     return counts
 
@@ -89,7 +89,8 @@ def expected_untrained(
     related = related_in(snapshot.store, documents)
     keys = group_keys(documents, related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
-    used = set(keys)
+    trained = set(keys)
+    # Of fewer texts none is held out.
     if len(set(keys.values())) >= MIN_GROUPS:
-        used = {document for document in keys if split.get(document) != "heldout"}
-    return written_within(unrelated_documents(used, related), written)
+        trained = {document for document in keys if split.get(document) != "heldout"}
+    return written_within(unrelated_documents(trained, related), written)

@@ -11,7 +11,7 @@ from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.metrics.differences import MIN_QUERIES
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.queries.choosing import is_extractive, made_by
+from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.heldout import cap_queries, related_in
 from engine.queries.rules.tokens import question_key
 
@@ -46,23 +46,25 @@ class QuerySet:
 
     @property
     def synthetic(self) -> bool:
-        """Whether they were made from the documents."""
-        return (self.kind == "synthetic" and self.made != "imported") or self.generated
+        """Whether they were made from the documents, so that their figures flatter."""
+        return self.generated or (self.kind == "synthetic" and self.made != "imported")
 
     @property
     def rung(self) -> RungName | None:
         """The rung of the ladder of evidence, or None for queries that are not on it."""
-        if self.kind in ("measuring", "focused"):
+        if self.kind in ("measuring", "focused") or self.generated:
             return None
         if self.kind in ("judged", "document"):
-            if self.generated:
-                return None
             return self.kind
         return self.made
 
     def usable(self) -> list[int]:
         """Return the rows of the queries that can be measured."""
         return [row for row, judgment in enumerate(self.judgments) if judgment.usable]
+
+    def usable_judgments(self) -> list[Judgment]:
+        """Return the judgments of the queries that can be measured."""
+        return [judgment for judgment in self.judgments if judgment.usable]
 
     def ignored_by(self, row: int) -> Collection[int]:
         """Return the chunks that are neither right nor wrong for a query."""
@@ -101,9 +103,10 @@ def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[Que
         judgments = _fair_judgments(context, measuring, chunks, related)
         matches = [names.match(judgment.text) for judgment in judgments]
         sets.append(QuerySet(QUERY_SETS["measuring"], "measuring", judgments, matches))
-    if heldout := heldout_queries(context, chunks):
-        matches = [names.match(query.text) for query in heldout]
-        made = rung_of_query(heldout[0], made_by(context))
+    heldout = heldout_queries(context, chunks)
+    if heldout:
+        # All are of one kind, as `heldout_queries` leaves extractive ones out beside others.
+        made = rung_of_query(heldout[0], backend_of_queries(context))
         name = "held-out queries"
         if made == "imported":
             name = "held-out imported queries"
@@ -112,7 +115,7 @@ def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[Que
                 name=name,
                 kind="synthetic",
                 judgments=judge_generated(heldout, related),
-                matches=matches,
+                matches=[names.match(query.text) for query in heldout],
                 made=made,
             )
         )
@@ -148,15 +151,15 @@ def _fair_judgments(
         context.warn(
             f"{left_out} judged questions were trained on and are left out of the figures."
         )
-    by_key: dict[str, list[Judgment]] = {}
+    by_question: dict[str, list[Judgment]] = {}
     for judgment in judge_queries(fair, chunks, context.store.each_document()):
-        by_key.setdefault(question_key(judgment.text), []).append(judgment)
+        by_question.setdefault(question_key(judgment.text), []).append(judgment)
     owners = {chunk.id: chunk.document_id for chunk in chunks}
     judgments = []
-    for same in by_key.values():
-        judgment = same[0]
-        if len(same) > 1:
-            judgment = combine_judgments(same, owners)
+    for of_question in by_question.values():
+        judgment = of_question[0]
+        if len(of_question) > 1:
+            judgment = combine_judgments(of_question, owners)
         judgments.append(replace(judgment, source=_find_source(judgment, owners, related)))
     return judgments
 
@@ -166,7 +169,8 @@ def _find_source(
 ) -> int | None:
     """Return the text that answers a judged question, or None if several do.
 
-    If the project has too few texts for a verdict, returns the passage instead.
+    If the project has too few texts for a verdict, returns the passage instead. `owners` maps a
+    chunk to its document, `related` a document to the first document of its text.
     """
     few_texts = len(set(related.values())) < MIN_QUERIES
     if few_texts and judgment.level == "document":
@@ -203,8 +207,8 @@ def _judged_set(
 
     Warns if generated questions are left out.
     """
-    sources = generated_queries(context)
-    asked = [judgment for judgment in judgments if question_key(judgment.text) not in sources]
+    generated = generated_queries(context)
+    asked = [judgment for judgment in judgments if question_key(judgment.text) not in generated]
     if asked:
         if left_out := len(judgments) - len(asked):
             context.warn(
@@ -213,15 +217,15 @@ def _judged_set(
             )
         matches = [names.match(judgment.text) for judgment in asked]
         return QuerySet("judged questions", "judged", asked, matches)
-    generated = []
+    with_sources = []
     for judgment in judgments:
-        query = sources[question_key(judgment.text)]
+        query = generated[question_key(judgment.text)]
         if query is not None:
             judgment = replace(judgment, source=related.get(query.document_id))
-        generated.append(judgment)
+        with_sources.append(judgment)
     name = "judged questions that were made from the documents (synthetic)"
-    matches = [names.match(judgment.text) for judgment in generated]
-    return QuerySet(name, "judged", generated, matches, generated=True)
+    matches = [names.match(judgment.text) for judgment in with_sources]
+    return QuerySet(name, "judged", with_sources, matches, generated=True)
 
 
 def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
@@ -259,7 +263,7 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
     Extractive queries are only returned if there are no others.
     """
     present = {chunk.id for chunk in chunks}
-    backend = made_by(snapshot)
+    backend = backend_of_queries(snapshot)
     extractive = []
     others = []
     for query in snapshot.store.queries():

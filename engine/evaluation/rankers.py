@@ -36,7 +36,7 @@ SAMPLE = ".sample"
 
 
 @dataclass(frozen=True, slots=True)
-class Without:
+class AllExcept:
     """All chunks except these `ids` (n,).
 
     For a million chunks, an array of the others would take 8 MB for each query.
@@ -45,8 +45,8 @@ class Without:
     ids: Ids
 
 
-Among = Sequence[Ids | Without | None]
-"""Per query, the chunks to rank; None: all."""
+AllowedChunks = Sequence[Ids | AllExcept | None]
+"""Per query, the ids of the chunks to rank; None: all."""
 
 
 class Rankers:
@@ -98,38 +98,38 @@ class Rankers:
         """Return the document of each chunk, in the shape of `ids`."""
         return self._owners[np.searchsorted(self.ids, ids)]
 
-    def find_allowed(self, queries: QuerySet) -> Among:
+    def find_allowed(self, queries: QuerySet) -> AllowedChunks:
         """Return the chunks to rank for each query.
 
         These are the chunks of the documents that it names (all if none), without those that are
         neither right nor wrong.
         """
         chunks_of: dict[frozenset[int], Ids] = {}
-        among: list[Ids | Without | None] = []
+        allowed: list[Ids | AllExcept | None] = []
         for row, match in enumerate(queries.matches):
             documents = match.documents
             if documents and documents not in chunks_of:
                 chunks_of[documents] = self.ids[np.isin(self._owners, list(documents))]
-            allowed = chunks_of.get(documents)
+            named = chunks_of.get(documents)
             excluded = np.array(sorted(queries.ignored_by(row)), dtype=np.int64)
             if not len(excluded):
-                among.append(allowed)
-            elif allowed is None:
-                among.append(Without(excluded))
+                allowed.append(named)
+            elif named is None:
+                allowed.append(AllExcept(excluded))
             else:
-                among.append(np.setdiff1d(allowed, excluded))
-        return among
+                allowed.append(np.setdiff1d(named, excluded))
+        return allowed
 
-    def bm25(self, texts: Sequence[str], among: Among) -> tuple[Ids, Floats]:
+    def bm25(self, texts: Sequence[str], allowed: AllowedChunks) -> tuple[Ids, Floats]:
         """Return ids and scores (q, depth) of each text's best chunks."""
         depth = self._context.settings.evaluation.depth
         index = self.lexical
         hits = list(index.search_many(texts, depth))
-        for row, allowed in enumerate(among):
-            if isinstance(allowed, Without):
-                hits[row] = index.search_without(texts[row], depth, allowed.ids)
-            elif allowed is not None:
-                hits[row] = index.search(texts[row], depth, allowed)
+        for row, chunks in enumerate(allowed):
+            if isinstance(chunks, AllExcept):
+                hits[row] = index.search_without(texts[row], depth, chunks.ids)
+            elif chunks is not None:
+                hits[row] = index.search(texts[row], depth, chunks)
         self._context.check_stop()
         return pad_lists(hits, depth)
 
@@ -147,13 +147,17 @@ class Rankers:
         return load_encoder(self._context)
 
     def nearest(
-        self, queries: Floats, chunks: Floats, among: Among, similarity: Similarity = COSINE
+        self,
+        queries: Floats,
+        chunks: Floats,
+        allowed: AllowedChunks,
+        similarity: Similarity = COSINE,
     ) -> tuple[Ids, Floats]:
         """Return ids and scores (q, depth) of the nearest chunks (n, d) to the queries (q, d)."""
         depth = self._context.settings.evaluation.depth
         query_form = similarity.query_form(queries)
         chunk_form = similarity.chunk_form(chunks)
-        ids, products = rank_within(query_form, chunk_form, self.ids, depth, among)
+        ids, products = rank_within(query_form, chunk_form, self.ids, depth, allowed)
         return ids, similarity.of_products(products)
 
     def rank_by_encoder(
@@ -162,14 +166,14 @@ class Rankers:
         queries: QuerySet,
         vectors: Floats,
         chunks: Floats,
-        among: Among,
+        allowed: AllowedChunks,
         similarity: Similarity,
     ) -> None:
         """Add an encoder's rankings to a set that BM25 has ranked, and its scores of BM25's hits.
 
         `vectors` (q, d) are the queries', `chunks` (n, d) the chunks'.
         """
-        ids, scores = self.nearest(vectors, chunks, among, similarity)
+        ids, scores = self.nearest(vectors, chunks, allowed, similarity)
         bm25_ids = queries.rankings[BM25]
         queries.rankings[name] = ids
         queries.scores[name] = scores
@@ -210,28 +214,29 @@ def pad_lists(lists: Sequence[tuple[Ids, Floats]], depth: int) -> tuple[Ids, Flo
 
 
 def rank_within(
-    queries: Floats, chunks: Floats, keys: Ids, depth: int, among: Among
+    queries: Floats, chunks: Floats, keys: Ids, depth: int, allowed: AllowedChunks
 ) -> tuple[Ids, Floats]:
-    """Rank as `rank_all`, each query only among the chunks of `among`, padded with −1 and −inf.
+    """Rank as `rank_all`, each query only among its allowed chunks, padded with −1 and −inf.
 
-    `keys` ascend.
+    `queries` (q, d), `chunks` (N, d) with the ascending ids `keys` (N,).
     """
     ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
     scores = np.full(ids.shape, -np.inf, dtype=np.float32)
     over_all: list[int] = []
     excluded: list[Ids] = []
-    for row, allowed in enumerate(among):
-        if not isinstance(allowed, np.ndarray):
+    for row, allowed_ids in enumerate(allowed):
+        if not isinstance(allowed_ids, np.ndarray):
             over_all.append(row)
-            excluded.append(_find_excluded(keys, allowed))
+            excluded.append(_find_excluded(keys, allowed_ids))
             continue
-        inside = np.isin(keys, allowed)
+        inside = np.isin(keys, allowed_ids)
         if not inside.any():
             continue
         best, products = rank_all(queries[row : row + 1], chunks[inside], keys[inside], depth)
         width = best.shape[1]
         ids[row, :width] = best[0]
         scores[row, :width] = products[0]
+    # Queries that may find nearly all chunks are ranked together.
     if over_all:
         best, products = rank_all(queries[over_all], chunks, keys, depth, excluded)
         ids[over_all] = best
@@ -239,12 +244,13 @@ def rank_within(
     return ids, scores
 
 
-def _find_excluded(keys: Ids, among: Without | None) -> Ids:
+def _find_excluded(keys: Ids, allowed: AllExcept | None) -> Ids:
     """Return the positions of excluded chunks in the ascending `keys`."""
-    if among is None:
+    if allowed is None:
         return keys[:0]
-    positions = np.searchsorted(keys[:-1], among.ids)
-    present: Ids = positions[keys[positions] == among.ids]
+    # Without the last key, so that an id above all keys is compared with the last.
+    positions = np.searchsorted(keys[:-1], allowed.ids)
+    present: Ids = positions[keys[positions] == allowed.ids]
     return present
 
 
@@ -254,6 +260,7 @@ def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:
     `chunks` (N, d) are named by the ascending `keys` (N,). The product is −inf where `ids` is −1.
     """
     products = np.empty(ids.shape, dtype=np.float32)
+    # The row of padding is that of the first chunk; its product is overwritten at the end.
     rows = np.searchsorted(keys, np.maximum(ids, keys[:1]))
     for start in range(0, len(ids), BLOCK):
         block = slice(start, start + BLOCK)

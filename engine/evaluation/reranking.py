@@ -32,10 +32,13 @@ Texts = Mapping[int, str]
 WITHOUT = "without"
 WITH = "reranked"
 MAX_QUERIES = 600
+"""Maximum number of a rung's queries that are reranked."""
 MAX_SECONDS = 600.0
 """Seconds that reranking the sampled queries of a rung may take."""
 MIN_QUERIES = 100
+"""Number of a rung's queries that are reranked, however long it takes."""
 TIMED_QUERIES = 3
+"""Number of queries by which it is found out how many passages fit into the time of a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +155,14 @@ class RerankerTrial:
             if scored.problem:
                 raise scored.problem
             count = len(scored.scores)
+            # Where all of a short list fit, more would have.
             if count == len(passages):
                 count = MAX_PASSAGES
             counts.append(count)
         return int(np.median(counts))
 
     def _first_chunks(self, queries: QuerySet, row: int, count: int) -> list[int]:
+        """Return the first chunks of a query's present ranking, without padding."""
         return [chunk for chunk in self._rankings(queries)[row, :count].tolist() if chunk >= 0]
 
     def _measure(self, reranker: Reranker, queries: QuerySet) -> Evidence:
@@ -165,7 +170,8 @@ class RerankerTrial:
         assert queries.rung is not None, "`_build_ladder` selects sets with a rung"
         texts = self._texts(queries)
         rows = self._sample_rows(queries)
-        former = self._rankings(queries)[rows]
+        former = self._rankings(queries)[rows]  # (q, depth)
+        # Chunks below the reranked ones keep their places.
         reranked = former.copy()
         for index, row in enumerate(rows):
             self._context.check_stop()

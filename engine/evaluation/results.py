@@ -79,6 +79,7 @@ def _build_info(
     """Return what search and the status need of the evaluation; all figures are in report.json."""
     trained = work.trained.info
     semantic = selection.semantic
+    # The threshold holds for the encoder of semantic search alone.
     adapter: Path | None = None
     if semantic.weight:
         adapter = work.adapter
@@ -94,12 +95,12 @@ def _build_info(
             seconds=tried.seconds,
         )
     return EvaluationInfo(
-        semantic=_in_use(selection.semantic, trained),
-        hybrid=_in_use(selection.hybrid, trained),
-        semantic_contender=_contender(selection.semantic),
-        hybrid_contender=_contender(selection.hybrid),
+        semantic=_build_in_use(selection.semantic, trained),
+        hybrid=_build_in_use(selection.hybrid, trained),
+        semantic_contender=_build_contender(selection.semantic),
+        hybrid_contender=_build_contender(selection.hybrid),
         model=model_fingerprint(context),
-        advice=_advice(context, fusion, compared),
+        advice=_write_advice(context, fusion, compared),
         fusion=FusionInfo(fusion.method, fusion.weight),
         threshold=ThresholdInfo(work.threshold["similarity"], work.threshold["reason"], encoder),
         reranker=reranker,
@@ -107,7 +108,8 @@ def _build_info(
     )
 
 
-def _contender(chosen: ModeSelection) -> ContenderInfo | None:
+def _build_contender(chosen: ModeSelection) -> ContenderInfo | None:
+    """Return the candidate of a mode that people may compare with the reference, if any."""
     row = chosen.decision.contender
     if row is None:
         return None
@@ -116,7 +118,8 @@ def _contender(chosen: ModeSelection) -> ContenderInfo | None:
     )
 
 
-def _in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
+def _build_in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
+    """Return what is in use in a mode."""
     adapter: str | None = None
     if chosen.weight:
         adapter = trained.adapter
@@ -137,6 +140,7 @@ def _compare_systems(
     from engine.evaluation.comparison import compare
 
     order = sort_systems(name for name in queries.rankings if not name.startswith(INTERPOLATED))
+    # Pairs to compare besides each system with base, the second one as the baseline.
     pairs = []
     for prefix in FUSED:
         pairs.append((f"{prefix}{IN_USE}", f"{prefix}{BASE}"))
@@ -172,6 +176,7 @@ def _build_report(
     fusion: FusionChoice,
     compared: Compared,
 ) -> ReportData:
+    """Return everything the report says."""
     from engine.evaluation.reporting.report import ReportData, read_choices_and_warnings
     from engine.training.history import history_of
 
@@ -181,14 +186,16 @@ def _build_report(
     if work.reranker is not None:
         reranker = asdict(work.reranker)
     return ReportData(
-        advice=_advice(context, fusion, compared),
+        advice=_write_advice(context, fusion, compared),
         project=context.project.name,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=__version__,
         selection=selection.by_mode,
         fusion=asdict(fusion),
         reranker=reranker,
-        query_sets=_query_set_reports(context, work, compared, _changed_system(work, selection)),
+        query_sets=_build_query_set_reports(
+            context, work, compared, _choose_changed_system(work, selection)
+        ),
         training=history_of(context.project, work.trained.info),
         settings=context.settings.model_dump(),
         choices=choices,
@@ -198,14 +205,15 @@ def _build_report(
     )
 
 
-def _changed_system(work: Evaluation, selection: Selection) -> str:
+def _choose_changed_system(work: Evaluation, selection: Selection) -> str:
     """Return the system whose queries are listed against base: the adapted one if it is unused."""
     if work.adapter and not selection.semantic.weight:
         return ADAPTED
     return IN_USE
 
 
-def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
+def _write_advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> str:
+    """Return the advice to search by keywords, if judged questions give reason for it."""
     from engine.evaluation.reporting.verdict import advice
 
     judged = None
@@ -216,7 +224,7 @@ def _advice(context: StageContext, fusion: FusionChoice, compared: Compared) -> 
     return advice(judged, fusion.method, context.settings.search.mode_in_json)
 
 
-def _query_set_reports(
+def _build_query_set_reports(
     context: StageContext, work: Evaluation, compared: Compared, changed: str
 ) -> list[QuerySetReport]:
     """Return a report for each query set that lists the `changed` system's queries against base."""

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.core.arrays import Doubles, Ids
 from engine.core.errors import EngineError
 from engine.core.messages.report import SEARCH_MODES, SearchMode, Standing
 from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
@@ -18,7 +16,7 @@ from engine.evaluation.comparison import DocumentOf, measure_ndcg
 from engine.evaluation.evidence import DECIDE_SHARE, RUNGS, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate.deciding import decide
-from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
 from engine.evaluation.gate.sentences import OTHER_TRAINING, explain_decision
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.lists.focused import FocusedSet
@@ -38,7 +36,7 @@ from engine.project.store.artifact_info import (
     EvaluationInfo,
     FusionInfo,
 )
-from engine.queries.choosing import EXTRACTIVE, made_by
+from engine.queries.choosing import EXTRACTIVE, backend_of_queries
 from engine.settings.schema import Settings
 
 Preferences = Mapping[SearchMode, Mapping[str, PreferenceEvidence]]
@@ -60,7 +58,7 @@ class ProjectExperience:
     queries: QueryOrigin
     widened: bool = False
 
-    def foresee(self, mode: SearchMode, options: Sequence[Option]) -> Foreseen:
+    def find_priors(self, mode: SearchMode, options: Sequence[Option]) -> PriorKnowledge:
         """Return the priors of the options and the errors of the rungs."""
         priors = {}
         for option in options:
@@ -69,10 +67,10 @@ class ProjectExperience:
             )
             if prior is not None:
                 priors[option.name] = prior
-        return Foreseen(priors, self.rung_errors(mode))
+        return PriorKnowledge(priors, self.rung_errors(mode))
 
     def rung_errors(self, mode: SearchMode) -> dict[str, float]:
-        """Return by how many points the kinds of queries were off, as far as that is known."""
+        """Return by how many points each kind of queries was off, as far as that is known."""
         errors = {}
         for rung, error_of in self.experience.rung_errors.items():
             if mode in error_of:
@@ -95,7 +93,7 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     if settings.encoder.small_model:
         return None
     queries: QueryOrigin = "model-written"
-    if made_by(snapshot) in EXTRACTIVE:
+    if backend_of_queries(snapshot) in EXTRACTIVE:
         queries = "extractive"
     try:
         experience = load_experience()
@@ -116,15 +114,15 @@ def experience_for(snapshot: ProjectSnapshot, adapter_scope: str) -> ProjectExpe
     if measured is None or not measured.trains_the_same(recipe):
         return None
     documents = snapshot.store.documents()
-    foreign = experience.without(document.content_hash for document in documents)
+    remaining = experience.without(document.content_hash for document in documents)
     widened = model != experience.model or not measured.is_like(recipe)
-    return ProjectExperience(foreign, queries, widened)
+    return ProjectExperience(remaining, queries, widened)
 
 
 def explain_experience(
     settings: Settings, experience: ProjectExperience | None, reference_share: float | None
 ) -> tuple[str, str]:
-    """Return whether experience counts in an evaluation, and why, for the report.
+    """Return two texts for the report: whether experience counts in an evaluation, and why.
 
     `reference_share`: the semantic share of an unadapted project; None for RRF.
     """
@@ -184,12 +182,13 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Choosing:
-    """A choice between systems that have ranked the query sets.
+class EncoderChooser:
+    """Chooses the encoder of each search mode among those that have ranked the query sets.
 
     `reference_share`: the semantic share of an unadapted project; None for RRF. `focused`:
     questions that were judged only where the lists of the reference and of a mode's contender
-    differ.
+    differ. `contenders`: the candidates of the last evaluation, by mode, that people compare with
+    the reference.
     """
 
     settings: Settings
@@ -209,29 +208,32 @@ class Choosing:
         """
         names = [BASE, *encoders]
         semantic_options = [Option(name, name) for name in names]
-        semantic = self._select(self.semantic(encoders), semantic_options, why_not)
-        hybrid = self._select(self.hybrid(encoders), self._pairs(names), why_not)
-        return Selection(semantic, hybrid)
+        hybrid_options = self._list_hybrid_options(names)
+        return Selection(
+            self._select(self.decide_semantic(encoders), semantic_options, why_not),
+            self._select(self.decide_hybrid(encoders), hybrid_options, why_not),
+        )
 
-    def semantic(self, encoders: Sequence[str]) -> Decision:
+    def decide_semantic(self, encoders: Sequence[str]) -> Decision:
         """Choose the encoder of semantic search."""
         reference = Option(BASE, BASE)
         options = [Option(name, name) for name in encoders]
-        sets = self._deciding_sets()
+        sets = self._list_deciding_sets()
         ladder = [self._measure_options(queries, [reference, *options]) for queries in sets]
         return self._decide("semantic", ladder, reference, options)
 
-    def hybrid(self, encoders: Sequence[str]) -> Decision:
+    def decide_hybrid(self, encoders: Sequence[str]) -> Decision:
         """Choose the encoder of hybrid search together with its share of the score.
 
         Only judged questions can weigh one share against another. Other queries compare each
         encoder with the share that suited it best on public collections.
         """
-        reference = pair(BASE, self.reference_share)
-        options = [option for option in self._pairs((BASE, *encoders)) if option != reference]
-        usual = [pair(name, self.usual_share(name)) for name in encoders]
+        reference = hybrid_option(BASE, self.reference_share)
+        every = self._list_hybrid_options((BASE, *encoders))
+        options = [option for option in every if option != reference]
+        usual = [hybrid_option(name, self.usual_share(name)) for name in encoders]
         ladder = []
-        for queries in self._deciding_sets():
+        for queries in self._list_deciding_sets():
             compared = options if queries.rung in DECIDE_SHARE else usual
             ladder.append(self._measure_options(queries, [reference, *compared]))
         return self._decide("hybrid", ladder, reference, options)
@@ -247,16 +249,20 @@ class Choosing:
             return self.reference_share
         return share
 
-    def _pairs(self, encoders: Sequence[str]) -> list[Option]:
-        """List encoders with shares, those nearest to base with the reference share first."""
+    def _list_hybrid_options(self, encoders: Sequence[str]) -> list[Option]:
+        """Return every encoder with every share to try, the nearest to the reference share first.
+
+        The encoders are listed nearest to base first.
+        """
         reference = self.reference_share
         shares: list[float | None] = [reference]
         if self.settings.search.fusion == "auto" and reference is not None:
             tried = FOREIGN_SHARES if reference == FOREIGN else SHARES
+            # Rounded, since 0.5 − 0.4 and 0.6 − 0.5 are not equal floats.
             shares = sorted(tried, key=lambda share: (round(abs(share - reference), 1), share))
         options = []
         for name in encoders:
-            options += [pair(name, share) for share in shares]
+            options += [hybrid_option(name, share) for share in shares]
         return options
 
     def _decide(
@@ -264,56 +270,59 @@ class Choosing:
     ) -> Decision:
         """Let the gate decide by the ladder, preferences, and experience if it is comparable."""
         ladder = self._add_focused(mode, ladder, reference, options)
-        foreseen = NOTHING_FORESEEN
+        prior_knowledge = NO_PRIOR_KNOWLEDGE
+        # Hybrid search was compared with base at equal shares.
         comparable = mode == "semantic" or self.reference_share == EQUAL
         if self.experience is not None and comparable:
-            foreseen = self.experience.foresee(mode, self._list_foreseeable(ladder, options))
+            covered = self._list_covered_by_experience(ladder, options)
+            prior_knowledge = self.experience.find_priors(mode, covered)
         return decide(
             mode,
             ladder,
             reference,
             options,
-            foreseen=foreseen,
+            prior_knowledge=prior_knowledge,
             preferences=self.preferences.get(mode, {}),
             samples=self.settings.evaluation.bootstrap_samples,
             seed=self.settings.training.seed,
         )
 
-    def _list_foreseeable(
+    def _list_covered_by_experience(
         self, ladder: Sequence[Evidence], options: Sequence[Option]
     ) -> list[Option]:
         """Return the options that experience may speak of.
 
-        In hybrid search an encoder has one share, its usual one, unless judged questions measure
-        others. Evidence on the usual share would say nothing against another one, and with several
-        shares to choose from, the prior of one may look safe by chance.
+        Of an encoder in hybrid search, this is the one with its usual share, and those that judged
+        questions measure. Nothing else would measure another share, so that nothing could speak
+        against it; and of the priors of several shares, one may look safe by chance.
         """
-        foreseeable = []
+        covered = []
         for option in options:
             is_usual = option.share is None or option.share == self.usual_share(option.encoder)
             if is_usual or any(_measures_shares(evidence, option) for evidence in ladder):
-                foreseeable.append(option)
-        return foreseeable
+                covered.append(option)
+        return covered
 
-    def _deciding_sets(self) -> list[QuerySet]:
+    def _list_deciding_sets(self) -> list[QuerySet]:
         """Return the sets that are on the ladder and have usable queries."""
         rungs = RUNGS if self.settings.evaluation.use_judged else RUNGS[1:]
         return [queries for queries in self.sets if queries.rung in rungs and queries.usable()]
 
     def _measure_options(self, queries: QuerySet, options: Sequence[Option]) -> Evidence:
         """Measure nDCG@10 per query of every option on a set."""
-        assert queries.rung is not None, "`_deciding_sets` selects sets with a rung"
+        assert queries.rung is not None, "`_list_deciding_sets` selects sets with a rung"
         rows = queries.usable()
-        judgments = [queries.judgments[row] for row in rows]
-        values: dict[str, NDArray[np.float64]] = {}
+        judgments = queries.usable_judgments()
+        values: dict[str, Doubles] = {}
         for option in options:
-            values[option.name] = self._measure(self._ranking(queries, option)[rows], judgments)
+            values[option.name] = self._measure(self._rank(queries, option)[rows], judgments)
         return Evidence(queries.rung, values, clusters_of(judgments))
 
-    def _ranking(self, queries: QuerySet, option: Option) -> NDArray[np.int64]:
+    def _rank(self, queries: QuerySet, option: Option) -> Ids:
         """Return an option's ranking (q, depth): the encoder's, or fused with BM25's."""
+        # Options of semantic search are called like their encoders.
         if option.name == option.encoder:
-            ranking: NDArray[np.int64] = queries.rankings[option.encoder]
+            ranking: Ids = queries.rankings[option.encoder]
             return ranking
         return self.fuser.fuse(queries, option.encoder, option.share)
 
@@ -327,43 +336,42 @@ class Choosing:
         contender = self._find_contender(mode, options)
         if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
             return ladder
-        compared = (reference.name, contender.name)
-        first = self._ranking(self.focused, reference)
-        second = self._ranking(self.focused, contender)
-        rows = self.focused.decided_rows(first, second)
+        rankings = {}
+        for option in (reference, contender):
+            rankings[option.name] = self._rank(self.focused, option)
+        rows = self.focused.find_decided_rows(*rankings.values())
         if not rows:
             return ladder
         values = {}
-        for name, ranking in zip(compared, (first, second), strict=True):
-            values[name] = self.focused.values(rows, ranking, self._measure)
+        for name, ranking in rankings.items():
+            values[name] = self.focused.measure(rows, ranking, self._measure)
         focused = Evidence("judged", values, self.focused.clusters(rows))
         judged = next((evidence for evidence in ladder if evidence.rung == "judged"), None)
         if judged is None:
             return [focused, *ladder]
-        extended = [judged.of(compared).concatenate(focused)]
-        others = [name for name in judged.systems if name not in compared]
+        extended = [judged.select_systems(rankings).concatenate(focused)]
+        others = [name for name in judged.systems if name not in rankings]
         if others:
-            extended.append(judged.of((reference.name, *others)))
+            extended.append(judged.select_systems((reference.name, *others)))
         below = [evidence for evidence in ladder if evidence is not judged]
         return extended + below
 
     def _find_contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
         """Return the candidate whose lists people compared with the reference's."""
-        name = ADAPTED
-        share = None
         contender = self.contenders.get(mode)
-        if contender is not None:
-            name = contender.name
+        encoder = ADAPTED
+        share = None
         if mode == "hybrid":
-            share = self.usual_share(name) if contender is None else contender.share
+            share = self.usual_share(encoder)
+        if contender is not None:
+            encoder = contender.name
+            share = contender.share if mode == "hybrid" else None
         for option in options:
-            if (option.encoder, option.share) == (name, share):
+            if (option.encoder, option.share) == (encoder, share):
                 return option
         return None
 
-    def _measure(
-        self, ranking: NDArray[np.int64], judgments: Sequence[Judgment]
-    ) -> NDArray[np.float64]:
+    def _measure(self, ranking: Ids, judgments: Sequence[Judgment]) -> Doubles:
         return measure_ndcg(ranking, judgments, self.document_of)
 
     def _select(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
@@ -419,15 +427,14 @@ def preferences_of(
     for mode in SEARCH_MODES:
         reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).identify(snapshot)
         for weight, share in product(weights, shares_of[mode]):
-            fusion = FusionInfo.of_share(share)
-            choice = SystemChoice(
+            candidate = SystemChoice(
                 mode=mode,
-                fusion=fusion,
+                fusion=FusionInfo.of_share(share),
                 adapter=trained.adapter,
                 scope=trained.adapter_scope,
                 weight=weight,
             )
-            systems = SystemPair(reference, choice.identify(snapshot))
+            systems = SystemPair(reference, candidate.identify(snapshot))
             # Preferences between two systems take a query of the database, so skip unknown pairs.
             if frozenset((systems.reference, systems.candidate)) not in answered:
                 continue
@@ -436,12 +443,12 @@ def preferences_of(
                 continue
             name = candidate_name(weight)
             if mode == "hybrid":
-                name = pair(name, share).name
+                name = hybrid_option(name, share).name
             preferences.setdefault(mode, {})[name] = weigh_preferences(answers, systems)
     return preferences
 
 
-def pair(encoder: str, share: float | None) -> Option:
+def hybrid_option(encoder: str, share: float | None) -> Option:
     """Return an encoder with its share in hybrid search as a candidate."""
     label = "rrf" if share is None else format(share, "g")
     return Option(f"{encoder} {label}", encoder, share)

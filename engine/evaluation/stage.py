@@ -48,10 +48,10 @@ class EvaluateStage(Stage):
             "focused": focused_fingerprint(snapshot.project),
             "experience": experience,
             "evaluation": settings.evaluation.model_dump(),
-            "search": settings.search.model_dump(include=_search_settings(snapshot)),
+            "search": settings.search.model_dump(include=_list_search_settings(snapshot)),
             "lexical": [settings.lexical.titles, snapshot.need(LexicalInfo).info.language],
             "base": encoder_fingerprint_of(snapshot, None, 1.0),
-            **_reranker_input(snapshot),
+            **_read_reranker(snapshot),
         }
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:
@@ -60,7 +60,7 @@ class EvaluateStage(Stage):
         Raises ModelError for an unusable reranker, UsageError for a missing device.
         """
         check_device(snapshot.settings)
-        _reranker_input(snapshot)
+        _read_reranker(snapshot)
 
     def verify(self, snapshot: ProjectSnapshot) -> None:
         """Raise DamagedError if the report is missing or the chosen adapter has been replaced."""
@@ -77,9 +77,10 @@ class EvaluateStage(Stage):
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
         """Return a note if judgments were added or changed."""
         artifact = snapshot.store.artifact(EvaluationInfo)
-        if artifact is None:
+        # Of an evaluation without a fingerprint of its judgments, nothing is known.
+        if artifact is None or not artifact.info.judgments:
             return ""
-        if artifact.info.judgments in ("", judgments_fingerprint(snapshot.store)):
+        if artifact.info.judgments == judgments_fingerprint(snapshot.store):
             return ""
         return "judgments were added or changed"
 
@@ -98,7 +99,7 @@ class EvaluateStage(Stage):
 STAGE = EvaluateStage()
 
 
-def _reranker_input(snapshot: ProjectSnapshot) -> dict[str, Any]:
+def _read_reranker(snapshot: ProjectSnapshot) -> dict[str, Any]:
     """Return what a comparison with the reranker depends on, empty without one.
 
     Raises what `reranker_of` raises.
@@ -114,7 +115,7 @@ def _reranker_input(snapshot: ProjectSnapshot) -> dict[str, Any]:
     return {"reranker": {"fingerprint": reranker.fingerprint, "seconds": search.rerank_seconds}}
 
 
-def _search_settings(snapshot: ProjectSnapshot) -> set[str]:
+def _list_search_settings(snapshot: ProjectSnapshot) -> set[str]:
     """Return the names of settings that decide what is ranked and how it is fused."""
     search = snapshot.settings.search
     names = {"rrf_k", "fusion", "named_documents"}

@@ -48,15 +48,18 @@ def benchmark(
 
     def watch(event: Event) -> None:
         if isinstance(event, StageFinished):
-            cost = {"seconds": event.seconds, "peak_memory_mb": event.peak_memory_mb}
-            stages[event.stage] = {**cost, **event.summary}
+            stages[event.stage] = {
+                "seconds": event.seconds,
+                "peak_memory_mb": event.peak_memory_mb,
+                **event.summary,
+            }
         if on_event:
             on_event(event)
 
     try:
         project = beir_project(place, dataset, [queries] if queries else [], settings or {})
         project.run(STAGES, on_event=watch, should_stop=should_stop)
-        return _result(dataset, project, stages)
+        return _collect_results(dataset, project, stages)
     except CancelledError as stopped:
         stopped.to_do = "Nothing is kept without --keep."
         stopped.command = ""
@@ -108,7 +111,10 @@ def beir_project(
 def _complete_settings(
     settings: dict[str, dict[str, Any]], queries: Sequence[Path]
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of the measurement, with the defaults that a kept project must match."""
+    """Return the settings of the measurement, with the defaults that a kept project must match.
+
+    Without `queries` the training queries are extractive.
+    """
     chosen = {name: dict(section) for name, section in settings.items()}
     chosen.setdefault("evaluation", {})["use_judged"] = False
     chosen.setdefault("encoder", {}).setdefault("model", DEFAULT_MODEL)
@@ -137,20 +143,21 @@ def _require_same_measurement(
     stored = project.settings().model_dump()
     different = []
     for section, values in requested.items():
-        # What chunks and queries are made of counts whole, since it decides them if left out, too.
-        for key in wanted[section] if section in DATA_SECTIONS else values:
+        # What chunks and queries are made of counts whole: the defaults of these sections, too.
+        keys = wanted[section] if section in DATA_SECTIONS else values
+        for key in keys:
             present = stored[section][key]
             expected = wanted[section][key]
             if present != expected:
                 different.append(f"{section}.{key} is {present!r}, not {expected!r}")
-    known = {(query.text, query.evidence) for query in imported_queries(project.folder)}
+    imported = {(query.text, query.evidence) for query in imported_queries(project.folder)}
     files = list(queries)
     if validation:
         files.append(validation)
-    new = set()
+    named = set()
     for path in files:
-        new |= {(query.text, query.evidence) for query in read_training_queries(path)}
-    if queries and known and known != new:
+        named |= {(query.text, query.evidence) for query in read_training_queries(path)}
+    if queries and imported and imported != named:
         different.append(f"its training queries are not those of {', '.join(map(str, queries))}")
     if different:
         raise UsageError(
@@ -161,7 +168,10 @@ def _require_same_measurement(
         )
 
 
-def _result(dataset: Path, project: Project, stages: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _collect_results(
+    dataset: Path, project: Project, stages: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what `benchmark` returns. Raises DatasetError if no judged query could be measured."""
     report = project.report()
     tables = {kind: asdict(table) for kind, table in report.tables.items()}
     if "judged" not in tables:

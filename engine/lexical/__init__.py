@@ -5,6 +5,6 @@ In: `(chunk id, embedded text)` pairs from the corpus room. Out: ranked chunk id
 positions of a query's words in a text.
 
 `Analyzer` turns text into terms, the same way for chunks and queries. `LexicalIndex` is the index
-on disk (tantivy). `PostingsScorer` gives tantivy's scores from memory, for mining thousands of
-queries. `import engine.lexical` loads neither tantivy nor numpy.
+on disk (tantivy), `Vocabulary` the terms in it. `PostingsScorer` gives tantivy's scores from
+memory, for mining thousands of queries. `import engine.lexical` loads neither tantivy nor numpy.
 """

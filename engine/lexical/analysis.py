@@ -189,6 +189,10 @@ class Analyzer:
         return term
 
     def _stem(self, word: str) -> str:
+        """Return the stem of a word in the analyzer's language, empty for a stop word.
+
+        A pair of characters stays as it is.
+        """
         if characters.IS_UNSPACED.match(word):
             return word
         folded = characters.fold(word)
@@ -220,6 +224,7 @@ def _is_stop_word_somewhere(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _all_stop_words() -> list[TextAnalyzer]:
+    """Return the stop words of every language that has them."""
     filters = [_build_filter("stopword", name) for name in STOP_WORDS.values()]
     return [stop_words for stop_words in filters if stop_words is not None]
 

@@ -33,9 +33,10 @@ def code_bonus(idf_of_parts: Weights) -> float:
 
 
 def length_table() -> Ids:
-    """Return the 256 chunk lengths that one byte can express.
+    """Return the 256 chunk lengths that one byte can express (Lucene SmallFloat).
 
-    They are exact up to 39, then have 4 significant bits (Lucene SmallFloat).
+    They are exact up to 39, then have 4 significant bits: the lower 3 bits of the byte and, before
+    them, one that is always set; its upper 5 bits say how far they are shifted.
     """
     exact = 24
     lengths = list(range(exact))

@@ -43,10 +43,12 @@ _SUPERSCRIPT = (
     "\u02b0\u02b2\u02b3\u02b7\u02b8\u02e1-\u02e3\u1d43-\u1d5b\u1d9c\u1da0\u1dbb"
 )
 _LETTER = rf"[^\W\d_{_SUPERSCRIPT}]"
+# Of warranty\u00b9, 1250\u00b2 or \u00b9Department, but not of m\u00b2
 _MARKS = re.compile(
     rf"(?:(?<={_LETTER}{{4}})|(?<=\d))[{_SUPERSCRIPT}]+|(?<![\w{_SUPERSCRIPT}])[{_SUPERSCRIPT}]+(?={_LETTER}{{4}})"
 )
 _ANY_SUPERSCRIPT = re.compile(f"[{_SUPERSCRIPT}]+")
+# tax of tax\u00b9
 _SHORT_WORD_WITH_MARK = re.compile(rf"(?<![\w{_SUPERSCRIPT}]){_LETTER}{{2,3}}(?=[{_SUPERSCRIPT}])")
 _VOWEL_POINT = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]"
@@ -101,6 +103,7 @@ _HUMP = re.compile(
 )
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
+# hauptstr, and str alone
 _STREET = re.compile(r"((?:[^\W\d_]{3,})?)str")
 _LETTER_DIGIT_EDGE = re.compile(r"(?<=\d)(?=[^\W\d])|(?<=[^\W\d])(?=\d)")
 
@@ -132,11 +135,13 @@ def compound_pattern() -> re.Pattern[str]:
 
 
 def _term() -> str:
+    """Return a word's pattern, with `++` or `#` behind it: `c++`, `c#`."""
     return rf"{_word()}(?:\+\+(?!\+)|(?<=\b[a-zA-Z])\#(?![\w#]))?"
 
 
 @lru_cache(maxsize=1)
 def _word() -> str:
+    """Return the pattern of a run of letters, digits, underscores and marks of any alphabet."""
     alphabets = chain(range(0x300, 0x3400), range(0xA600, 0xAC00), range(0xFB00, 0xFE30))
     characters = [chr(code) for code in alphabets]
     marks = [char for char in characters if unicodedata.category(char) in ("Mn", "Mc")]
@@ -172,8 +177,9 @@ def fold(word: str) -> str:
 
 
 def _drops_accent(letter: str) -> bool:
-    """Return whether a letter in front of an accent is Latin or Greek."""
-    return letter.isascii() if letter < "\u0370" else letter < "\u0400"
+    """Tell whether a letter in front of an accent is Latin or Greek, or whether there is none."""
+    is_greek = "\u0370" <= letter < "\u0400"
+    return is_greek or letter.isascii()
 
 
 def unify_script(word: str) -> str:
@@ -254,6 +260,7 @@ def normalise(compound: str) -> str:
 
 
 def _format_fraction(fraction: re.Match[str]) -> str:
+    """Return a fraction as decimals: `.5` for `½`."""
     return f"{unicodedata.numeric(fraction[0])}".removeprefix("0")
 
 

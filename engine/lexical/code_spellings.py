@@ -35,7 +35,7 @@ class CodeVocabulary:
 
     def __init__(self, codes: Iterable[str]) -> None:
         self._codes = [code for code in codes if is_whole(code)]
-        # Looking through one text is faster than looking through many codes.
+        # One code on each line: looking through one text is faster than through many codes.
         self._characters = _join_lines(map(_strip_marks, self._codes))
         self._parts = _join_lines(map(_delimit_parts, self._codes))
 
@@ -75,6 +75,7 @@ class CodeVocabulary:
 
 
 def _join_lines(lines: Iterable[str]) -> str:
+    """Return lines as one text, with a line end before and behind each."""
     return "".join(f"\n{line}" for line in lines) + "\n"
 
 
@@ -85,6 +86,7 @@ def _delimit_parts(code: str) -> str:
 
 
 def _strip_marks(code: str) -> str:
+    """Return the letters and digits of a code."""
     return "".join(filter(str.isalnum, code))
 
 

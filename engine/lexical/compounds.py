@@ -16,11 +16,14 @@ from engine.lexical.vocabulary import Vocabulary
 LANGUAGES = frozenset(("da", "de", "fi", "nl", "no", "sv"))
 MAX_COMPOUNDS = 20
 """Maximum number of compounds that a word stands for."""
+# Minimum lengths: of a word or stem that is looked up, of the rest of a compound, of the parts that
+# a compound is split into, of a part between two others, and of a word with an s or without.
 _MIN_LENGTH = 5
 _MIN_OTHER_PART = 3
 _MIN_PART = 4
 _MIN_INNER_PART = 8
 _MIN_SINGULAR = 3
+# What a word is put behind, to see which ending a stemmer cuts off a long word.
 _LONG_WORD = "vertrags"
 
 
@@ -40,7 +43,8 @@ def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
     """
     if not _is_looked_up(vocabulary, word):
         return []
-    compounds: dict[str, tuple[str, int]] = {}
+    # Term of a compound → the part that its spelling must contain, empty if that is sure.
+    parts: dict[str, str] = {}
     for language in sorted(LANGUAGES.intersection(vocabulary.languages)):
         part = _stem(vocabulary, word, language)
         # A short stem is in words of all kinds: that of Eisen is in Ausweis.
@@ -50,18 +54,23 @@ def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
             stem = strip_language(term)
             is_at_end = stem.startswith(part) or stem.endswith(part)
             if is_at_end or len(part) >= _MIN_INNER_PART:
-                compounds[term] = ("", vocabulary.document_frequency(term))
+                parts[term] = ""
         # Stemmers cut more off a long word: the stem of Mietvertragskündigung ends in `kund`.
         ending = _stem(vocabulary, _LONG_WORD + word.lower(), language).removeprefix(_LONG_WORD)
         if ending != part and len(ending) >= _MIN_PART:
             for term in _find_longer(vocabulary, ending, language):
                 if strip_language(term).endswith(ending):
-                    compounds.setdefault(term, (part, vocabulary.document_frequency(term)))
-    by_frequency = sorted(compounds, key=lambda term: _order(term, *compounds[term]))
-    return [Compound(term, compounds[term][0]) for term in by_frequency[:MAX_COMPOUNDS]]
+                    parts.setdefault(term, part)
+
+    def order(term: str) -> tuple[bool, int, str]:
+        return parts[term] != "", -vocabulary.document_frequency(term), term
+
+    best = sorted(parts, key=order)[:MAX_COMPOUNDS]
+    return [Compound(term, parts[term]) for term in best]
 
 
 def _stem(vocabulary: Vocabulary, word: str, language: str) -> str:
+    """Return the stem of a word without the mark of its language."""
     return "".join(map(strip_language, vocabulary.analyse(word, language)))
 
 
@@ -70,10 +79,6 @@ def _find_longer(vocabulary: Vocabulary, part: str, language: str) -> Iterator[s
     for term in vocabulary.find_containing(part, language):
         if len(strip_language(term)) >= len(part) + _MIN_OTHER_PART:
             yield term
-
-
-def _order(term: str, part: str, frequency: int) -> tuple[bool, int, str]:
-    return part != "", -frequency, term
 
 
 def split_compound(vocabulary: Vocabulary, word: str) -> tuple[str, ...]:
@@ -118,4 +123,5 @@ def _is_looked_up(vocabulary: Vocabulary, word: str) -> bool:
 
 
 def _has_compounds(vocabulary: Vocabulary) -> bool:
+    """Tell whether chunks are in a language with compounds, and are not too many."""
     return vocabulary.is_listed and not LANGUAGES.isdisjoint(vocabulary.languages)

@@ -84,6 +84,7 @@ def _split_name(file: str) -> str:
 
 
 def _unquote(escapes: re.Match[str]) -> str:
+    """Return the characters of escapes such as `%20`, a blank for what is not UTF-8."""
     return unquote(escapes[0], errors="replace").replace("\ufffd", " ")
 
 

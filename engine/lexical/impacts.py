@@ -40,26 +40,26 @@ def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
 
     The index is read twice, chunk by chunk, so memory grows only with the vocabulary.
     """
-    gains, mean = _read_statistics(index)
-    for key, text, code_text in index.stored():
-        words = text.split()
-        codes = code_text.split()
-        (norm,) = length_norms(np.array([len(words)]), mean).tolist()
+    gains, mean_length = _read_statistics(index)
+    for chunk in index.stored():
+        words = chunk.words.split()
+        codes = chunk.codes.split()
+        (norm,) = length_norms(np.array([len(words)]), mean_length).tolist()
         impacts = {}
         for word, frequency in Counter(words).items():
             impacts[word] = gains[word] * frequency / (frequency + norm)
         impacts |= dict.fromkeys(codes, 1.0)
         codes_and_numbers = dict.fromkeys(filter(is_whole, codes))
         codes_and_numbers |= dict.fromkeys(filter(is_number, words))
-        yield ChunkTerms(key, text, tuple(codes_and_numbers), impacts)
+        yield ChunkTerms(chunk.id, chunk.words, tuple(codes_and_numbers), impacts)
 
 
 def _read_statistics(index: LexicalIndex) -> tuple[dict[str, float], float]:
     """Return idf · (k1 + 1) of each word, and the mean number of words in a chunk."""
     total = 0
     frequencies: Counter[str] = Counter()
-    for _, text, _ in index.stored():
-        words = text.split()
+    for chunk in index.stored():
+        words = chunk.words.split()
         total += len(words)
         frequencies.update(set(words))
     counts = np.fromiter(frequencies.values(), np.int64, len(frequencies))

@@ -41,6 +41,7 @@ from engine.lexical.bm25 import code_bonus, idf
 from engine.lexical.codes import JOINT, find_joined, is_code
 from engine.lexical.numbers.sequences import find_other_spelling
 from engine.lexical.query_terms import QueryTerms
+from engine.lexical.several import Analyzers
 from engine.lexical.storage import Manifest, damage_error
 from engine.lexical.vocabulary import Vocabulary
 from engine.lexical.writing import (
@@ -52,10 +53,9 @@ from engine.lexical.writing import (
     Languages,
     NotedSpellings,
     StoredChunk,
-    build_analyzers,
     panics_are_damage,
     put_manifest,
-    register,
+    register_tokenizer,
     write,
     write_segment,
 )
@@ -91,7 +91,7 @@ class LexicalIndex:
         self._scorer: PostingsScorer | None = None
         self._has_bonus = code_bonus
         self._spellings = NotedSpellings(folder)
-        self._analyzers = build_analyzers(manifest, self._spellings)
+        self._analyzers = Analyzers(manifest.language, manifest.languages, self._spellings)
         self.vocabulary = Vocabulary(
             folder,
             index,
@@ -133,7 +133,7 @@ class LexicalIndex:
         with panics_are_damage(folder):
             readable = storage.ensure_lockable(files)
             index = tantivy.Index.open(str(readable))
-            register(index)
+            register_tokenizer(index)
             opened = cls(folder, manifest, index, code_bonus=code_bonus)
             count = opened._searcher.num_docs
         if readable != files:
@@ -178,7 +178,7 @@ class LexicalIndex:
         analysis = ChunkAnalysis(self.manifest, others)
         added = list(analysis.analyse(add))
         spellings = analysis.spellings(self._spellings())
-        added_ids = np.array([key for key, _, _ in added], np.int64)
+        added_ids = np.array([chunk.id for chunk in added], np.int64)
         removed_ids = np.fromiter(remove, np.int64)
         is_deleted = np.isin(known, np.concatenate([added_ids, removed_ids]))
         deleted = known[is_deleted]
@@ -191,7 +191,7 @@ class LexicalIndex:
             put_manifest(folder, np.sort(ids), self.manifest, others, spellings)
         else:
             skipped = set(deleted.tolist())
-            kept = (chunk for chunk in self.stored() if chunk[0] not in skipped)
+            kept = (chunk for chunk in self.stored() if chunk.id not in skipped)
             write(folder, chain(kept, added), self.manifest, others, lambda: spellings)
         return LexicalIndex.open(folder)
 
@@ -212,17 +212,17 @@ class LexicalIndex:
             hits = self._searcher.search(everything, limit, count=False).hits
             addresses = [address for _, address in hits]
             keys = self._searcher.fast_field_values(ID, addresses)
-        pairs = zip(map(_read_id, keys), addresses, strict=True)
-        return sorted(pairs, key=itemgetter(0))
+        ids = np.array(keys, np.int64).tolist()
+        return sorted(zip(ids, addresses, strict=True), key=itemgetter(0))
 
     def stored(self) -> Iterator[StoredChunk]:
-        """Yield (id, words joined by spaces, codes joined by spaces) of every chunk, by id."""
+        """Yield every chunk as it is indexed, by id."""
         for key, address in self._find_addresses():
             with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
                 words = chunk.get_first(WORDS)
                 codes = chunk.get_first(CODES)
-            yield key, str(words or ""), str(codes or "")
+            yield StoredChunk(key, str(words or ""), str(codes or ""))
 
     def search(
         self, text: str, k: int, allowed: Ids | None = None, *, bonus: bool = True
@@ -240,12 +240,14 @@ class LexicalIndex:
         while True:
             ids, scores = self._rank(text, depth, bonus)
             (places,) = np.nonzero(np.isin(ids, allowed))
-            if len(places) >= min(k, len(allowed)) or len(ids) < depth:
+            has_enough = len(places) >= min(k, len(allowed))
+            if has_enough or len(ids) < depth:
                 best = places[:k]
                 return ids[best], scores[best]
             depth *= 8
 
     def _rank(self, text: str, k: int, bonus: bool) -> Ranking:
+        """Return the k best of all chunks with a score above 0, by score, then id."""
         limit = min(k, self.count)
         terms = self.query_terms(text, bonus)
         if limit < 1 or not (terms.words or terms.codes):
@@ -316,6 +318,7 @@ class LexicalIndex:
         return [self.find_with_any(terms) for terms in self._find_readings(text)]
 
     def _find_readings(self, text: str) -> list[list[str]]:
+        """Return the indexed terms of each code of a text, see `QueryTerms.find_readings`."""
         terms = self._analyzers.query_terms(text, self.document_frequency, self.count)
         if not self._has_bonus:
             return []
@@ -418,6 +421,7 @@ class LexicalIndex:
         return self.vocabulary.document_frequency(term)
 
     def _search_in_threads(self, texts: Sequence[str], k: int, bonus: bool) -> Iterator[Ranking]:
+        """Yield `search` for many texts, in order, with one thread per processor."""
         threads = os.cpu_count() or 1
         block = 64 * threads
         search = partial(self.search, k=k, bonus=bonus)
@@ -469,6 +473,7 @@ class LexicalIndex:
         return found
 
     def _build_query(self, terms: QueryTerms) -> tantivy.Query:
+        """Return the query for any of these words and codes, with their weights and bonuses."""
         clauses = []
         for word, weight in terms.words.items():
             clauses.append((tantivy.Occur.Should, self._build_clause(word, weight)))
@@ -480,6 +485,10 @@ class LexicalIndex:
         return tantivy.Query.boolean_query(clauses)
 
     def _build_clause(self, word: str, weight: float) -> tantivy.Query:
+        """Return the query for a word that counts `weight` times.
+
+        tantivy's idf also counts deleted chunks, which the weight makes up for.
+        """
         clause = tantivy.Query.term_query(self._index.schema, WORDS, word, "freq")
         if self._deleted:
             counted = np.array([self._searcher.doc_freq(WORDS, word)], np.int64)
@@ -489,9 +498,3 @@ class LexicalIndex:
         if weight == 1.0:
             return clause
         return tantivy.Query.boost_query(clause, weight)
-
-
-def _read_id(value: float | None) -> int:
-    if value is None:
-        raise ValueError("a chunk has no id")
-    return int(value)

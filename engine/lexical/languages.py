@@ -121,6 +121,7 @@ def _count_letters(text: str) -> int:
 
 
 def _classify(text: str) -> str:
+    """Return the most likely language of a text."""
     code = str(load_identifier().classify(text.encode("utf-8", "ignore"))[0])
     return SAME_AS.get(code, code)
 

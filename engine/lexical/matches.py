@@ -83,6 +83,7 @@ class _MatchFinder:
         return _merge(spans)
 
     def _matches(self, terms: Iterable[str]) -> bool:
+        """Tell whether any of these terms is one of the query."""
         return not self._terms.isdisjoint(terms)
 
     def _find_times_and_dates(self, text: str) -> Iterator[Span]:
@@ -112,7 +113,8 @@ class _MatchFinder:
             return self._find_over_lines(raw)
         clean = characters.normalise(raw)
         figure = read_figure(strip_possessive(raw))
-        if figure is None and PARTED.search(clean) and not LINE_HYPHEN.search(raw):
+        # Of the raw text, since the plain form of a single character may have a comma.
+        if figure is None and PARTED.search(raw) and not LINE_HYPHEN.search(raw):
             return self._find_in_parts(raw)
         whole = [(0, len(raw) - len(find_possessive(raw)))]
         # Offsets in a plain form of another length are not those in the text.
@@ -221,6 +223,7 @@ class _MatchFinder:
 
 
 def _shift(spans: Iterable[Span], offset: int) -> list[Span]:
+    """Return spans within a part of a text as spans in the whole, where it begins at `offset`."""
     return [(start + offset, end + offset) for start, end in spans]
 
 

@@ -15,9 +15,10 @@ from engine.core.arrays import Floats, Ids, Ranking
 from engine.lexical.bm25 import Weights, code_bonus, idf, posting_scores
 from engine.lexical.codes import is_code
 from engine.lexical.query_terms import QueryTerms
+from engine.lexical.writing import StoredChunk
 
-_ALL_ONES = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+_MAX_ROW = np.uint64(0xFFFFFFFF)
+_ROW_BITS = np.uint64(32)
 
 
 class _Postings:
@@ -53,17 +54,17 @@ class _Postings:
 class PostingsScorer:
     """Ranks as tantivy does, up to float32 rounding.
 
-    It takes (id, words, codes) by id, with terms joined by spaces.
+    `chunks` are in order of their ids.
     """
 
-    def __init__(self, chunks: Iterable[tuple[int, str, str]]) -> None:
+    def __init__(self, chunks: Iterable[StoredChunk]) -> None:
         keys: list[int] = []
         words = _PostingsBuilder()
         codes = _PostingsBuilder()
-        for key, word_text, code_text in chunks:
-            keys.append(key)
-            words.add(word_text)
-            codes.add(code_text)
+        for chunk in chunks:
+            keys.append(chunk.id)
+            words.add(chunk.words)
+            codes.add(chunk.codes)
         self._keys = np.array(keys, dtype=np.int64)
         self._words = words.build()
         self._codes = codes.build()
@@ -113,6 +114,7 @@ class PostingsScorer:
         return totals
 
     def _idf(self, terms: tuple[str, ...]) -> Weights:
+        """Return the idf (t,) of words and codes."""
         frequencies = []
         for term in terms:
             field = self._codes if is_code(term) else self._words
@@ -127,13 +129,14 @@ class PostingsScorer:
         """
         rows = np.flatnonzero(totals > 0)
         score_bits = totals[rows].view(np.uint32).astype(np.uint64)
-        order = score_bits << _HALF
-        order |= _ALL_ONES - rows.astype(np.uint64)
+        order = score_bits << _ROW_BITS
+        # The smaller row, whose id is smaller, counts more.
+        order |= _MAX_ROW - rows.astype(np.uint64)
         if 0 < k < len(order):
             order = np.partition(order, len(order) - k)[-k:]
         order.sort()
         best = order[::-1][: max(k, 0)]
-        best_rows = (_ALL_ONES - (best & _ALL_ONES)).astype(np.int64)
+        best_rows = (_MAX_ROW - (best & _MAX_ROW)).astype(np.int64)
         return self._keys[best_rows], totals[best_rows]
 
 

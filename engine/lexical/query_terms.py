@@ -13,7 +13,7 @@ from engine.lexical.numbers import sequences
 from engine.lexical.numbers.figures import Figure, read_figure
 from engine.lexical.words_and_codes import DAY, PARTED, split_into_compounds, strip_possessive
 
-MAX_LOOKED_UP = 10
+_MAX_SHORT_QUERY = 10
 """Maximum words of a query in which days written in words are looked up.
 
 In a longer query they are mentioned in passing, and weigh less.
@@ -77,7 +77,7 @@ class QueryTermsCounter:
         query.sequences.update(_find_sequences(text, compounds))
         for compound in compounds:
             self._add_compound(compound)
-        if len(query.words) > MAX_LOOKED_UP:
+        if len(query.words) > _MAX_SHORT_QUERY:
             # A code weighs as much as its parts, and one number weighs less than a whole day.
             query.codes.update(self._days_in_words)
         if not text.isascii():
@@ -85,6 +85,7 @@ class QueryTermsCounter:
         return query
 
     def _add_compound(self, compound: str) -> None:
+        """Add the words, the codes and the number of one compound."""
         words, all_codes = self._analyse(compound)
         joined = [code.removeprefix(JOINT) for code in all_codes if is_joined(code)]
         codes = [code for code in all_codes if not is_joined(code)]
@@ -133,6 +134,7 @@ class QueryTermsCounter:
             self._query.digits[code] = digits
 
     def _count_words(self, words: Iterable[str]) -> None:
+        """Count one more occurrence of each word."""
         counts = self._query.words
         for word in words:
             counts[word] = counts.get(word, 0.0) + 1.0

@@ -193,6 +193,7 @@ class Analyzers:
             if term:
                 terms = [term, analyzer.term_of(spelt_out)]
                 if has_spellings:
+                    # Chunks may have `Strößner` for `Stroessner`.
                     spellings = self._spellings()
                     for known in list(terms):
                         terms += spellings.get(known, ())

@@ -72,7 +72,8 @@ class IndexStage(Stage):
                 background.submit(load_identifier)
             live = context.store.chunk_ids()
             if former is not None:
-                with suppress(DamagedError):  # A damaged index is rebuilt.
+                # Its checksums are remembered for the update. A damaged index is rebuilt.
+                with suppress(DamagedError):
                     read_manifest(context.project.path / former.folder)
         _store_languages(context, ThrottledProgress(context, undetected, "documents"))
         plan = _plan_index(context)
@@ -161,6 +162,7 @@ class _IndexPlan:
 
 
 def _plan_index(context: StageContext) -> _IndexPlan:
+    """Choose the languages of the index and of its documents, and what precedes each chunk."""
     language = _choose_language(context)
     titles = _build_labels(context)
     others: dict[int, str] = {}
@@ -199,6 +201,10 @@ def _store_languages(context: StageContext, report: Callable[[int], None]) -> No
 
 
 def _choose_language(context: StageContext) -> str:
+    """Return the main language: that of project.toml, or the detected one.
+
+    Raises SettingsError.
+    """
     from engine.lexical.languages import detect_language, main_language, supported_languages
 
     language = context.settings.lexical.language
@@ -225,6 +231,7 @@ def _choose_language(context: StageContext) -> str:
 
 
 def _build(context: StageContext, folder: Path, count: int, plan: _IndexPlan) -> None:
+    """Build the index of all chunks, `count` in number."""
     from engine.lexical.index import LexicalIndex
 
     languages = _find_chunk_languages(context, plan.languages)
@@ -305,7 +312,8 @@ def _update(
         return len(added), len(removed)
     except DamagedError as error:
         context.warn(f"{error.what} It is built again.")
-    # Only now is the writer of the new index closed, as the error's traceback refers to it.
+    # After the `except`: until then the error's traceback refers to the writer of the new index,
+    # whose open files Windows would not delete.
     delete_tree(folder)
     folder.mkdir(mode=0o700)
     return None

@@ -14,11 +14,11 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from engine.core.disk import file_sha256, remembered_sha256, write_text
+from engine.core.disk import file_sha256, remembered_sha256
 from engine.core.errors import DamagedError, ResourceError
 from engine.core.platforms.files import is_writable, try_remove_tree
 from engine.core.platforms.processes import is_alive
@@ -27,7 +27,9 @@ FORMAT_VERSION = 1
 MANIFEST = "bm25.json"
 _COPY = "bmembed-index-"
 MEMORY_FOLDER = Path("/dev/shm")
+# Files that belong to whoever has opened the index.
 _LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
+# A file of a segment, which is named by a UUID.
 _SEGMENT = re.compile(r"[0-9a-f]{32}\.")
 
 
@@ -150,11 +152,6 @@ def count_documents(folder: Path) -> tuple[int, int]:
     return counted, sum(deletion["num_deleted_docs"] for deletion in deletions)
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write `bm25.json`."""
-    write_text(folder / MANIFEST, json.dumps(asdict(manifest), indent=1))
-
-
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest and check every file that it names. Raises DamagedError."""
     try:
@@ -183,6 +180,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _check_files(folder: Path, manifest: Manifest) -> None:
+    """Raise DamagedError unless every file has the size and digest of the manifest."""
     files = files_folder(folder)
     if not manifest.files:
         raise damage_error(folder, f"{MANIFEST} names no files")

@@ -73,12 +73,12 @@ class Vocabulary:
         if any("\ud800" <= char <= "\udfff" for char in term):
             # The term has half of a surrogate pair, and tantivy only takes UTF-8.
             return 0
-        field, option = (CODES, "basic") if is_code(term) else (WORDS, "freq")
+        field = CODES if is_code(term) else WORDS
         with panics_are_damage(self._folder):
             if not self._has_deleted:
                 return self._searcher.doc_freq(field, term)
             if term not in self._frequencies:
-                query = tantivy.Query.term_query(self._schema, field, term, option)
+                query = tantivy.Query.term_query(self._schema, field, term, "basic")
                 # The stub of `search` lacks the count.
                 result: Any = self._searcher.search(query, 1, count=True)
                 self._frequencies[term] = int(result.count)
@@ -124,6 +124,7 @@ class Vocabulary:
         return "".join(f"{term}\n" for term in terms)
 
     def _find_with_prefix(self, field: str, prefix: str) -> list[str]:
+        """Return the terms of a field of the index that begin like this, in order."""
         with panics_are_damage(self._folder):
             return [term for term, _ in self._searcher.terms_with_prefix(field, prefix)]
 
@@ -146,6 +147,7 @@ class Vocabulary:
         for language in self._analyzers.languages:
             for word in find_irregular(folded, language):
                 stems.update(self.analyse(word, language))
+        # The index has noted how words with ä, ö, ü, å or ø are spelt out.
         prefix = folded[: max(3, len(folded) - 2)]
         for term, spellings in self._spellings().items():
             if strip_language(term).startswith(prefix):

@@ -57,6 +57,7 @@ spelled spelt, inquire enquire, inquired enquired, inquiry enquiry, inquiries en
 
 
 def _read_forms(groups: str) -> dict[str, str]:
+    """Return each form of a word by the others: `mice` → `mouse` for `mouse mice, foot feet`."""
     forms: dict[str, str] = {}
     for group in groups.split(","):
         usual, *others = group.split()
@@ -194,6 +195,7 @@ def find_irregular(beginning: str, language: str) -> list[str]:
 
 
 def _replace_ending(word: str, forms: dict[str, str]) -> str:
+    """Return a word with the usual form of its ending: `bankkonten` → `bankkonto`."""
     for ending, form in forms.items():
         if word.endswith(ending):
             return word.removesuffix(ending) + form

@@ -24,10 +24,12 @@ _MAX_JOINED_LENGTH = 50
 
 RUN = re.compile(r"\d+|\D+")
 _DIGIT = re.compile(r"\d")
+# 30-day, 25-year-old or 10th
 _PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d{1,6}[^\W\d]{1,3}")
 PARTED = re.compile(f"^\\+|[,\n{BLANK}()]|['\u2019](?=\\d)")
 """What parts the words of a compound that is not a figure."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
+# The day in img-20310412-scan, 2031-04-12_v2 or 12.04.2031-final
 _DAY_IN_CODE = re.compile(
     r"(?<!\d)(?<!\d[./-])(?:\d{4}([-.])\d\d\1\d\d|\d\d\.\d\d\.\d{4}|(?:19|20)\d{6})(?!\d|[./]\d)"
 )
@@ -36,6 +38,7 @@ LINE_HYPHEN = re.compile(characters.LINE_HYPHEN)
 # Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
 _MAX_JOINED = 6
+# v2.3.1 or v2.3.1-beta
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
 # The signs of 1920x1080 and M8x40, but not the one of the hexadecimal 0x80.
 _TIMES = re.compile(r"(?<=\d)(?<!\b0)x(?=\d)")
@@ -55,7 +58,11 @@ def split_into_compounds(text: str, *, any_case: bool = False) -> Iterator[str]:
 
 
 def find_words_and_codes(raw: str) -> tuple[list[str], tuple[str, ...]]:
-    """Return (words before stemming, codes) of one compound."""
+    """Return (words before stemming, codes) of one compound.
+
+    `phx-121` gives the words phx and 121 and the code phx-121, `30-day` only the words 30 and day,
+    and `75kw` the words 75kw, 75 and kw.
+    """
     if raw.isascii() and raw.isalpha():
         return [raw.lower()], ()  # As most are.
     if "\n" in raw:
@@ -72,7 +79,9 @@ def find_words_and_codes(raw: str) -> tuple[list[str], tuple[str, ...]]:
         return words, ()
     if figure := read_figure(compound):
         words += (*plain_words, *figure.words)
-        return words, figure.codes if figure.digits != (compound,) else ()
+        # A number in plain digits is a word and needs no code.
+        codes_of_figure = () if figure.digits == (compound,) else figure.codes
+        return words, codes_of_figure
     if PARTED.search(compound):
         # A compound that looked like a figure but is not one.
         codes: list[str] = []
@@ -141,6 +150,7 @@ def find_possessive(compound: str) -> str:
 
 
 def _is_code(compound: str, words: list[str]) -> bool:
+    """Tell whether a compound with a digit is a code rather than prose such as `10th`."""
     if _PROSE_NUMBER.fullmatch(compound):
         return False
     longest = max(map(len, words))
@@ -183,11 +193,12 @@ def _split_code(words: list[str]) -> Iterator[str]:
     """
     for word in words:
         runs = RUN.findall(word)
-        long_runs = []
-        if len(runs) > 1:
-            long_runs = [run for run in runs if len(run) > 1]
-        has_several_words = len(words) > 1
-        if has_several_words or len(long_runs) < 2:
+        is_mixed = len(runs) > 1
+        long_runs = [run for run in runs if is_mixed and len(run) > 1]
+        if len(words) > 1:
             yield word
-        if has_several_words or len(long_runs) > 1:
             yield from long_runs
+        elif len(long_runs) > 1:
+            yield from long_runs
+        else:
+            yield word

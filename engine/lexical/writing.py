@@ -6,8 +6,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import tantivy
@@ -24,18 +25,19 @@ CODES = "codes"
 TOKENIZER = "split_at_spaces"
 IDS = "ids.npy"
 SPELLINGS = "spellings.json"
+# Bytes; one segment is written once they are full.
 _WRITER_MEMORY = 2_000_000_000
 
-StoredChunk = tuple[int, str, str]
 Languages = Mapping[int, str]
 """Chunk id → the language that it is analysed in, if that is not the main one."""
 
 
-def build_analyzers(
-    manifest: Manifest, spellings: Callable[[], Spellings] = dict[str, list[str]]
-) -> Analyzers:
-    """Return the analyzers for the languages of a manifest."""
-    return Analyzers(manifest.language, manifest.languages, spellings)
+class StoredChunk(NamedTuple):
+    """A chunk as it is indexed: its words and its codes, each joined by spaces."""
+
+    id: int
+    words: str
+    codes: str
 
 
 class ChunkAnalysis:
@@ -44,14 +46,15 @@ class ChunkAnalysis:
     def __init__(self, settings: Manifest, others: Languages) -> None:
         self._language = settings.language
         self._others = others
-        self._analyzers = build_analyzers(replace(settings, languages=Counter(others.values())))
+        self._analyzers = Analyzers(settings.language, Counter(others.values()))
 
     def analyse(self, chunks: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
-        """Yield the id, words and codes of each chunk."""
+        """Yield the chunks as they are indexed."""
         for key, text in chunks:
             language = self._others.get(key, self._language)
             terms = self._analyzers.of(language).terms(text)
-            yield key, " ".join(terms.words), " ".join(terms.codes + terms.sequences)
+            codes = " ".join(terms.codes + terms.sequences)
+            yield StoredChunk(key, " ".join(terms.words), codes)
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
         """Return the recorded spellings, together with the `known` ones."""
@@ -101,7 +104,7 @@ def put_manifest(
         languages[former.language] = len(ids) - languages.total()
     files = storage.describe_files(target, former.files)
     manifest = replace(former, count=len(ids), languages=dict(languages), files=files)
-    storage.write_manifest(folder, manifest)
+    write_text(folder / storage.MANIFEST, json.dumps(asdict(manifest), indent=1))
 
 
 class NotedSpellings:
@@ -130,24 +133,25 @@ def write_segment(
 ) -> set[int]:
     """Write chunks to an index, delete those whose ids are `gone`, and return the ids written."""
     index = tantivy.Index(_build_schema(), str(target), sort_by_field=ID)
-    register(index)
+    register_tokenizer(index)
     seen: set[int] = set()
     with panics_are_damage(target):
         writer = index.writer(_WRITER_MEMORY, num_threads=1)
         for key in gone:
             writer.delete_documents_by_term(ID, key)
-    for key, words, codes in chunks:
-        fits = -(2**63) <= key < 2**63
-        if key in seen or not fits:
-            raise ValueError(f"chunk id {key} occurs twice or does not fit in 64 bits")
-        seen.add(key)
-        writer.add_document(tantivy.Document(id=key, words=words, codes=codes))
+    for chunk in chunks:
+        fits = -(2**63) <= chunk.id < 2**63
+        if chunk.id in seen or not fits:
+            raise ValueError(f"chunk id {chunk.id} occurs twice or does not fit in 64 bits")
+        seen.add(chunk.id)
+        writer.add_document(tantivy.Document(**chunk._asdict()))
     writer.commit()
     writer.wait_merging_threads()
     return seen
 
 
 def _build_schema() -> tantivy.Schema:
+    """Return tantivy's schema: words with their frequencies, and codes that only occur or not."""
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field(ID, indexed=True, fast=True)
     builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")
@@ -155,8 +159,8 @@ def _build_schema() -> tantivy.Schema:
     return builder.build()
 
 
-def register(index: tantivy.Index) -> None:
-    """Register the tokenizer with an opened index."""
+def register_tokenizer(index: tantivy.Index) -> None:
+    """Tell an opened index how stored terms are separated: tantivy does not store it."""
     splitter = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build()
     index.register_tokenizer(TOKENIZER, splitter)
 

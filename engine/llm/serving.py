@@ -14,7 +14,7 @@ from engine.core.environment import prepare_process
 from engine.core.errors import EngineError
 from engine.core.platforms.sockets import listen_at
 from engine.core.platforms.stopping import obey_parent, take_input
-from engine.core.subprocesses import to_dict
+from engine.core.subprocesses import to_short_dict
 from engine.gguf.llama import import_llama
 from engine.llm.model_process import Served, ServedFile
 
@@ -40,7 +40,7 @@ def main() -> None:
         loader = ModelLoader(file)
         app = loader.load()
     except EngineError as error:
-        print(Served(error=to_dict(error)).model_dump_json(), file=output, flush=True)
+        print(Served(error=to_short_dict(error)).model_dump_json(), file=output, flush=True)
         os._exit(1)
     listener = _listen(file.socket_path)
     port = 80  # of the address in requests, which a unix socket ignores

@@ -14,7 +14,8 @@ from engine.metrics.relevance import Ints
 Float32s = NDArray[np.float32]
 
 PAIRS = 200_000
-# Rows that are processed together, and the largest number of products at once.
+"""Number of random pairs of vectors, if there are more."""
+# Queries, pairs and chunks that are processed together, and the largest number of products at once.
 _BLOCK = 512
 _PAIR_BLOCK = 20_000
 _GENERAL_BLOCK = 4_096
@@ -58,6 +59,7 @@ def _largest_products(rows: Float32s, others: Float32s, block: int) -> Doubles:
 def alignment_of(to_answers: ArrayLike, to_nearest: ArrayLike) -> Doubles:
     """Return the `alignment` of squared distances (n,) to the answers and to the nearest chunks."""
     distances = np.asarray(to_answers, dtype=np.float64)
+    # The answer is one of the chunks, so that rounding alone makes another one seem further away.
     smallest = np.minimum(np.asarray(to_nearest, dtype=np.float64), distances)
     has_scale = smallest > _SAME
     coincides = distances <= _SAME
@@ -100,6 +102,7 @@ def _choose_pairs(count: int, most: int, seed: int) -> tuple[Ints, Ints]:
         return first, second
     rng = np.random.default_rng(seed)
     first = rng.integers(0, count, most)
+    # At least 1 row and less than a whole round further, so never the same row.
     offsets = rng.integers(1, count, most)
     return first, (first + offsets) % count
 
@@ -143,6 +146,7 @@ def isoscore(vectors: ArrayLike) -> float:
 
 
 def _check_vectors(vectors: ArrayLike, least: int) -> Doubles:
+    """Return vectors as (n, d). Raises ValueError for fewer than `least`, or infinite ones."""
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < least or not np.isfinite(rows).all():
         raise ValueError(

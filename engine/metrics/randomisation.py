@@ -20,7 +20,9 @@ from engine.core.arrays import Doubles
 from engine.metrics.bootstrap import SAMPLES, check_values, cluster_sums
 
 BLOCK = 2_000_000
+# Share of the largest possible sum by which equal sums may differ, and the smallest divisor.
 _TIE = 1e-9
+_TINY = 1e-300
 
 Bools = NDArray[np.bool_]
 
@@ -41,7 +43,7 @@ def randomisation_p(
     observed = np.abs(matrix.sum(axis=0))
     # Equal sums may differ by rounding, so a toss only needs to come close.
     largest_sum = np.abs(matrix).sum(axis=0)
-    tolerance = _TIE * np.maximum(largest_sum, 1e-300)
+    tolerance = _TIE * np.maximum(largest_sum, _TINY)
     threshold = observed - tolerance
 
     def is_extreme(signs: Doubles) -> Bools:
@@ -63,8 +65,8 @@ def max_t_p(
     tosses and ValueError are as in `randomisation_p`.
     """
     matrix, _ = cluster_sums(check_values(gaps), clusters)  # (k, c)
-    norms = np.sqrt((matrix**2).sum(axis=0))
-    scaled = matrix / np.maximum(norms, 1e-300)
+    norms = np.sqrt((matrix**2).sum(axis=0))  # (c,)
+    scaled = matrix / np.maximum(norms, _TINY)
     threshold = scaled.sum(axis=0) - _TIE * np.sqrt(len(matrix))
 
     def is_extreme(signs: Doubles) -> Bools:

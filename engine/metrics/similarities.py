@@ -70,25 +70,27 @@ def choose_threshold(
     than the paper's two intervals.
     """
     best = np.asarray(top, dtype=np.float64)
-    right = np.asarray(correct, dtype=bool)
-    if best.shape != right.shape:
-        raise ValueError(f"similarities {best.shape} and correctness {right.shape} do not fit")
+    is_correct = np.asarray(correct, dtype=bool)
+    if best.shape != is_correct.shape:
+        raise ValueError(f"similarities {best.shape} and correctness {is_correct.shape} do not fit")
     taus = thresholds(best, PERCENTILES, sampling).tolist()
-    plain = right.any(axis=1).astype(np.float64)
+    answered = is_correct.any(axis=1).astype(np.float64)  # (q,), without a threshold
     # From the highest threshold down to the first that costs nothing.
     for psi, tau in sorted(zip(PERCENTILES, taus, strict=True), reverse=True):
-        shown = right & (best >= tau)
-        kept = shown.any(axis=1).astype(np.float64)
-        loss = paired_difference(kept, plain, resamples, sampling.seed, clusters=clusters)
+        is_shown = is_correct & (best >= tau)
+        still_answered = is_shown.any(axis=1).astype(np.float64)
+        loss = paired_difference(
+            still_answered, answered, resamples, sampling.seed, clusters=clusters
+        )
         if psi == 0 or not loss.harms:
             break
-    loss = add_needed(loss.percent(), kept - plain, clusters)
+    loss = add_needed(loss.percent(), still_answered - answered, clusters)
     hidden = float((best < tau).mean())
     return Threshold(
         similarity=tau,
         psi=float(psi),
-        accuracy=float(kept.mean()),
-        unthresholded=float(plain.mean()),
+        accuracy=float(still_answered.mean()),
+        unthresholded=float(answered.mean()),
         hidden=hidden,
         loss=loss,
     )

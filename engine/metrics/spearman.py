@@ -55,6 +55,7 @@ def spearman_difference(
     def gap(first: Any, second: Any, scores: Any, axis: int = -1) -> Any:
         return spearman(first, scores, axis) - spearman(second, scores, axis)
 
+    # The test exchanges all samples that it gets, so it must not get the gold scores.
     def gap_to_gold(first: Any, second: Any, axis: int) -> Any:
         return gap(first, second, np.broadcast_to(gold, first.shape), axis)
 

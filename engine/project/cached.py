@@ -32,7 +32,7 @@ def open_cached_project(folder: str | Path) -> ProjectFolder:
         else:
             to_do = "Check the path."
         raise InputError(f"{folder} does not exist.", "", to_do, code="path-missing")
-    path = _place(source)
+    path = _find_place(source)
     if not (path / "project.toml").is_file():
         _create_once(path, source)
     return ProjectFolder(path)
@@ -57,7 +57,7 @@ def find_cached_project(name: str) -> ProjectFolder | None:
 
     Raises UsageError if `name` can be no path.
     """
-    path = _place(expand_home(name).resolve())
+    path = _find_place(expand_home(name).resolve())
     if (path / "project.toml").is_file():
         return ProjectFolder(path)
     return None
@@ -78,5 +78,6 @@ def _overlaps(source: Path, folders: Sequence[Path]) -> bool:
     return any(source.is_relative_to(folder) or folder.is_relative_to(source) for folder in folders)
 
 
-def _place(source: Path) -> Path:
+def _find_place(source: Path) -> Path:
+    """Return the folder of the cached project over a folder, whether there is one or not."""
     return cache_root() / hashlib.sha256(os.fsencode(source)).hexdigest()[:16]

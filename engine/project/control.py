@@ -61,7 +61,7 @@ def find_run(project: ProjectFolder) -> RunRecord | None:
 
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
-    """Return `error`, or during a run a copy that advises to wait instead of starting one."""
+    """Return `error`; of one that advises a run, during a run a copy that advises to wait."""
     if error.command not in ("run", "adapt"):
         return error
     current = None
@@ -90,15 +90,12 @@ def read_run_stages(folder: Path) -> list[str]:
     """
     from engine.core.events import RunStarted, decode
 
-    with (
-        suppress(OSError),
-        (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log,
-    ):
-        first = decode(log.readline())
-        if isinstance(first, RunStarted):
-            return list(first.stages)
+    try:
+        with (folder / "events.jsonl").open(encoding="utf-8", errors="replace") as log:
+            first = decode(log.readline())
+    except OSError:
         return []
-    return []
+    return first.stages if isinstance(first, RunStarted) else []
 
 
 @contextmanager
@@ -185,38 +182,43 @@ def finish(project: ProjectFolder) -> str:
     return current.run
 
 
-def _send_request(project: ProjectFolder, request: str, otherwise: str) -> str:
-    current = _need_run(project, otherwise, "")
+def _send_request(project: ProjectFolder, request: str, why: str) -> str:
+    """Leave a request in the folder of the current run; return the run's id."""
+    current = _need_run(project, why, "")
     (current.folder / request).touch(mode=0o600)
     return current.run
 
 
-def _need_run(project: ProjectFolder, otherwise: str, to_do: str) -> RunRecord:
-    """Return the current run; `otherwise` explains the UsageError if there is none."""
+def _need_run(project: ProjectFolder, why: str, to_do: str) -> RunRecord:
+    """Return the current run.
+
+    Raises UsageError with `why` and `to_do` if there is none.
+    """
     current = find_run(project)
-    if current is None and project.is_running():
+    if current is not None:
+        return current
+    if project.is_running():
         raise UsageError(
             f"No run of the project {project.name} has started yet, but the project is in use.",
             "A run is starting, or a change is being saved.",
             "Try again in a moment.",
             code="run-not-begun",
         )
-    if current is None:
-        raise UsageError(
-            f"No run is in progress in the project {project.name}.",
-            otherwise,
-            to_do,
-            code="no-run",
-            command="run" if to_do else "",
-        )
-    return current
+    raise UsageError(
+        f"No run is in progress in the project {project.name}.",
+        why,
+        to_do,
+        code="no-run",
+        command="run" if to_do else "",
+    )
 
 
 class Gate:
     """Check for requests at safe points: wait while the run is paused, then say whether to stop.
 
-    `paused_seconds`: the time waited so far. A wait ends within moments after `stopping` becomes
-    true. Threads that ask at the same time wait together, and the pause is reported once.
+    `folder`: that of the run. `paused_seconds`: the time waited so far. A wait ends within moments
+    after `stopping` becomes true. Threads that ask at the same time wait together, and the pause is
+    reported once.
     """
 
     def __init__(self, folder: Path, stage: str, emit: Emit, stopping: Callable[[], bool]) -> None:
@@ -237,8 +239,9 @@ class Gate:
         return self._stopping()
 
     def _wait(self) -> None:
+        """Wait for the end of the pause, and report its beginning and end."""
         if self._stopping() or not is_paused(self._folder):
-            # Another thread has waited for both.
+            # Another thread had the lock until the pause was over.
             return
         from engine.core.events import Paused, Resumed
 

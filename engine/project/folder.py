@@ -33,14 +33,15 @@ from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
 from engine.project.store.store import Store
-from engine.settings import load as settings_module
+from engine.settings import load as settings_loading
 from engine.settings.schema import Settings
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
 # With the folders that only some projects have.
 OWN_FOLDERS = (*FOLDERS, "checkpoints", "studies", "sweep")
-KEPT = "sweep-"  # Reports whose names begin so are kept.
+KEPT = "sweep-"
+"""Begins the names of reports that are kept although no artifact names them."""
 
 
 def projects_root() -> Path:
@@ -53,8 +54,8 @@ def projects_root() -> Path:
 def locate(name_or_path: str | os.PathLike[str]) -> Path:
     """Return the folder of a project given by path, or by name in `projects_root()`.
 
-    A name that no project there has may be that of a folder in the working directory: so a name
-    means the same project from everywhere.
+    Only a name that no project there has may be that of a project in the working directory: so a
+    name means the same project from everywhere. Raises UsageError for what is no name.
     """
     text = os.fspath(name_or_path)
     named = projects_root() / text
@@ -89,6 +90,10 @@ def _make_folder(folder: Path, made: list[Path], mode: int = 0o700) -> None:
 
 
 def _is_file(path: Path) -> bool:
+    """Return whether there is a file.
+
+    Raises UsageError if the system refuses the name of its folder, such as a long one.
+    """
     try:
         return path.is_file()
     except OSError as error:
@@ -145,6 +150,7 @@ def record_holder(lock: Path, *, is_run: bool = False) -> None:
 
     Arguments are left out, as they may be a query. On a full disk nothing is written.
     """
+    # The program is `…/bin/engine`, or `…/engine/__main__.py`.
     if "engine" in Path(sys.argv[0]).parts[-2:] and len(sys.argv) > 1:
         command = f"engine {sys.argv[1]}"
     elif is_run:
@@ -194,13 +200,14 @@ class ProjectFolder:
             cls._write_new(path, text, made)
         except BaseException:
             for folder in reversed(made):
+                # It stays if somebody has put something into it.
                 with suppress(OSError):
                     folder.rmdir()
             raise
         return cls(path)
 
     @staticmethod
-    def _write_new(path: Path, text: str, made: list[Path]) -> None:
+    def _write_new(path: Path, settings_text: str, made: list[Path]) -> None:
         """Make a project's folder and what is in it, project.toml last.
 
         `made` gets the folders that were not there.
@@ -208,6 +215,7 @@ class ProjectFolder:
         try:
             missing = [folder for folder in path.parents if not folder.exists()]
             for folder in reversed(missing):
+                # Folders above the project get the user's usual rights.
                 _make_folder(folder, made, mode=0o777)
             _make_folder(path, made)
             path.chmod(0o700)
@@ -230,7 +238,7 @@ class ProjectFolder:
                 _make_folder(path / name, made)
             Store.create(path / "project.db").close()
             try:
-                write_text(path / "project.toml", text)
+                write_text(path / "project.toml", settings_text)
             except BaseException:
                 (path / "project.db").unlink(missing_ok=True)
                 raise
@@ -238,8 +246,8 @@ class ProjectFolder:
     @classmethod
     def check_new(cls, path: Path, chosen: dict[str, dict[str, Any]]) -> str:
         """Return the project.toml that `create` would write, or raise what `create` would."""
-        settings_module.validate(chosen, "The new project")
-        text = settings_module.template(chosen)
+        settings_loading.validate(chosen, "The new project")
+        text = settings_loading.template(chosen)
         if _is_file(path / "project.toml"):
             raise UsageError(
                 f"{path} already holds a project.",
@@ -301,7 +309,7 @@ class ProjectFolder:
 
         Raises SettingsError.
         """
-        return settings_module.load(self.path / "project.toml")
+        return settings_loading.load(self.path / "project.toml")
 
     def change_settings(
         self, changes: Mapping[str, Any], check: Callable[[Settings], None] = lambda _: None
@@ -311,18 +319,19 @@ class ProjectFolder:
         Comments, order and manual changes up to this moment are kept. Raises SettingsError for an
         invalid change, and what `check` raises; the file then stays as it is.
         """
-        from engine.settings import edit as settings_file
+        from engine.settings import edit as settings_editing
 
         path = self.path / "project.toml"
         with self.locked("settings", wait=5.0), disk_errors(f"{path} could not be written."):
             while True:
-                text = settings_module.read_text(path)
-                settings, changed = settings_file.change(text, changes, str(path))
+                text = settings_loading.read_text(path)
+                settings, changed = settings_editing.change(text, changes, str(path))
                 check(settings)
                 if changed == text:
                     return settings
                 # If the text differs now, an editor has just saved it: try again.
-                if settings_module.read_text(path) == text:
+                if settings_loading.read_text(path) == text:
+                    # Of a link to project.toml, the file that it names is replaced.
                     write_text(path.resolve(), changed)
                     return settings
 
@@ -331,7 +340,7 @@ class ProjectFolder:
 
         Raises SettingsError if it cannot be read.
         """
-        return settings_module.read_text(self.path / "project.toml")
+        return settings_loading.read_text(self.path / "project.toml")
 
     def sources(self, settings: Settings) -> list[Path]:
         """Return the folders and files to read; relative ones start at the project folder."""
@@ -343,6 +352,7 @@ class ProjectFolder:
         return Store.open(self.path / "project.db", check=check)
 
     def _check_exists(self) -> None:
+        """Raise UsageError if the project's folder is gone."""
         if not self.path.is_dir():
             raise UsageError(
                 f"There is no project at {self.path}.",
@@ -365,7 +375,7 @@ class ProjectFolder:
     def locked(
         self, name: str = "run", wait: float = 0.5, *, is_run: bool = False
     ) -> Iterator[None]:
-        """Hold the project for one process.
+        """Hold the project, or another lock `name` of it, for one process.
 
         `is_run`: others may follow and cancel it. The default wait outlasts `is_running`, which
         holds the lock for a moment. Raises ProjectBusyError after `wait` seconds, UsageError if the
@@ -392,6 +402,7 @@ class ProjectFolder:
             lock.release()
 
     def _explain_busy(self, name: str) -> ProjectBusyError:
+        """Return the error that another process holds the lock `name`."""
         stop = f"'engine cancel {self.argument}' stops a run early; what it has done so far stays."
         if name in ("settings", "judging"):
             changed = "settings" if name == "settings" else "marks"

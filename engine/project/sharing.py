@@ -18,6 +18,7 @@ from engine.core.errors import UsageError
 from engine.core.platforms import users
 from engine.project.folder import ProjectFolder
 
+# Type of an entry → its kind, as `PRIVATE` and `SHARED` name it.
 KINDS = {stat.S_IFDIR: "folders", stat.S_IFREG: "files"}
 
 
@@ -67,7 +68,8 @@ def plan_sharing(project: ProjectFolder, group: str | None) -> Sharing:
     else:
         number = _find_group(group)
         modes = SHARED
-        closed = _find_closed_folders(project.path, number)
+        above = project.path.resolve().parents
+        closed = tuple(folder for folder in above if not _can_pass(folder, number))
     if users.is_superuser():
         owner = project.path.stat().st_uid
     else:
@@ -97,7 +99,7 @@ def share_new_files(project: ProjectFolder) -> None:
 
 
 def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
-    """Yield the folders and files under `top`, `top` first.
+    """Yield (path, kind, status) of the folders and files under `top`, `top` first.
 
     Skips links, pipes and what a run removes during the walk.
     """
@@ -107,11 +109,13 @@ def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
             path = Path(folder) / name
             with suppress(FileNotFoundError):
                 status = path.lstat()
-                if kind := KINDS.get(stat.S_IFMT(status.st_mode)):
+                kind = KINDS.get(stat.S_IFMT(status.st_mode))
+                if kind is not None:
                     yield path, kind, status
 
 
 def _differs(status: os.stat_result, mode: int, group: int | None) -> bool:
+    """Return whether an entry has another mode, or another group unless that may be any (None)."""
     if stat.S_IMODE(status.st_mode) != mode:
         return True
     return group is not None and status.st_gid != group
@@ -123,18 +127,15 @@ def _change(path: Path, mode: int, group: int | None) -> None:
         users.change_access(path, mode, group)
 
 
-def _find_closed_folders(project: Path, group: int) -> tuple[Path, ...]:
-    """Return the folders above a project that the group cannot pass."""
-    return tuple(folder for folder in project.resolve().parents if not _can_pass(folder, group))
-
-
 def _can_pass(folder: Path, group: int) -> bool:
+    """Return whether a group can reach what is in a folder."""
     status = folder.stat()
     needed = stat.S_IXGRP if status.st_gid == group else stat.S_IXOTH
     return bool(status.st_mode & needed)
 
 
 def _find_group(name: str) -> int:
+    """Return a group's number. Raises UsageError if the user is not in it."""
     number = users.find_group(name)
     if number is None:
         raise UsageError(

@@ -32,7 +32,7 @@ def backend_of(snapshot: ProjectSnapshot) -> str:
     return resolve_backend(snapshot.settings, snapshot.store).backend
 
 
-def made_by(snapshot: ProjectSnapshot) -> str:
+def backend_of_queries(snapshot: ProjectSnapshot) -> str:
     """Return the backend that has made the current queries, or will make the first ones."""
     artifact = snapshot.store.artifact(QueriesInfo)
     if artifact and artifact.info.backend:

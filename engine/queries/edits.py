@@ -49,6 +49,7 @@ def read_edits(project: ProjectFolder) -> Edits:
 
 
 def _write_edits(project: ProjectFolder, edits: Edits) -> None:
+    """Write the edits into a project's file."""
     rows = []
     for (chunk, original), text in edits.items():
         rows.append({"chunk": chunk, "query": original, "text": text})

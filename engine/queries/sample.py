@@ -168,11 +168,11 @@ class _Sampler:
     def _prepare_writer(self) -> ExtractiveWriter:
         """Return the built-in generator, and note how long its preparation took."""
         start = time.monotonic()
-        table = TermStatistics.from_chunks(self._chunks, check=self._check)
+        statistics = TermStatistics.from_chunks(self._chunks, check=self._check)
         seed = self._snapshot.settings.training.seed
         language = language_of(corpus_language(self._snapshot))
         writer = ExtractiveWriter(
-            table, language, self._settings.kinds, self._settings.per_chunk, seed
+            statistics, language, self._settings.kinds, self._settings.per_chunk, seed
         )
         self._loading_seconds = time.monotonic() - start
         return writer
@@ -202,7 +202,10 @@ class _Sampler:
             )
 
     def _find_reasons(self, queries: list[Query]) -> dict[int, str]:
-        """Return why the cheap filters reject queries, by the `id` of the query object."""
+        """Return why filters reject queries, by the `id` of the query object.
+
+        They are those of a run, except that no chunk is encoded.
+        """
         from engine.lexical.index import LexicalIndex
         from engine.queries.filters.consistency import bm25_ranks, depth_of, max_depth
         from engine.queries.filters.dedupe import deduplicate

@@ -44,10 +44,10 @@ def split_queries(
 
 
 def _keep_validation(context: StageContext, queries: list[Query]) -> list[Query]:
-    """Return all imported queries as they were read: trained on, or for validation.
+    """Return the imported queries with the split that their files give them.
 
-    Generated ones are held out by document, of documents that no imported query asks for; none of
-    them stops the training.
+    Of documents about which no imported query asks, some are held out with their generated queries;
+    none of these stops the training.
     """
     documents = context.store.documents()
     keys = group_keys(documents, related_in(context.store, documents))

@@ -119,7 +119,10 @@ class GenerateStage(Stage):
         made = candidates.made
         rejected = dict(candidates.rejected + rejection.by_reason(filtered.rejected))
         queries = split_queries(context, filtered.kept, chunks)
-        queries = _apply_corrections(context, queries, chunks)
+        # The user's corrections hold for queries that have been made again.
+        judged = {question_key(query.text) for query in context.store.judged()}
+        hashes = {chunk.id: chunk.content_hash for chunk in chunks}
+        queries = apply_edits(queries, hashes, read_edits(context.project), judged)
         corpus = context.store.corpus_fingerprint()
         encoder = filter_encoder(context)
         defaults = current_defaults()
@@ -347,12 +350,3 @@ def _limit_number(context: StageContext, filtered: Filtered) -> Filtered:
         else:
             rejected.append(Rejected(query, Reason.BEYOND))
     return Filtered(kept, rejected)
-
-
-def _apply_corrections(
-    context: StageContext, queries: list[Query], chunks: Sequence[Chunk]
-) -> list[Query]:
-    """Repeat the user's corrections of queries that have been made again."""
-    judged = {question_key(query.text) for query in context.store.judged()}
-    hashes = {chunk.id: chunk.content_hash for chunk in chunks}
-    return apply_edits(queries, hashes, read_edits(context.project), judged)

@@ -16,7 +16,7 @@ from engine.project.store.chunks import IN_MEMORY, sample_indices
 from engine.queries.filters.consistency import format_share
 from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.cost import HOUR, MEASURED, Budget, Pace, RunProgress
-from engine.queries.llm.coverage import covering_order, distinct_positions, word_vectors
+from engine.queries.llm.coverage import covering_order, word_vectors
 from engine.queries.llm.ledger import Ledger, answer_files, delete_other_answers, passage_key
 from engine.queries.opening import corpus_language, open_writer
 from engine.queries.recipe import current_defaults, writer_recipe
@@ -140,7 +140,7 @@ class _GenerationRun:
         seed = self.context.settings.training.seed
         check = self.context.check_stop
         per_chunk = self.context.settings.queries.per_chunk
-        max_queries = len(distinct_positions(self.chunks)) * per_chunk
+        max_queries = len({chunk.content_hash for chunk in self.chunks}) * per_chunk
         if not budget.seconds and max_queries <= budget.queries:
             return list(rounds(self.chunks, seed))
         from engine.lexical.analysis import Analyzer

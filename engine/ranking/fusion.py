@@ -7,6 +7,7 @@ one-dimensional arrays stand for a single query. Rankers may differ in n.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,9 @@ Ranker = tuple[ArrayLike, ArrayLike]
 Fused = tuple[Ids, Doubles]
 
 RRF_CONSTANT = 40
+"""Constant k of reciprocal rank fusion."""
 BLOCK = 1_000_000
+"""Number of candidates that are fused at once, which limits memory."""
 # Sums that differ only by the order of addition must tie.
 _DECIMALS = 12
 
@@ -30,12 +33,16 @@ def rrf(rankers: Sequence[Ranker], depth: int | None = None, k: float = RRF_CONS
     are ignored; ties go to the smaller id. Returns ids and scores (q, depth), padded with -1 and
     -inf, or (depth,) unpadded for one query. `depth` None keeps all.
     """
-    return _fuse(rrf_parts(rankers, k), depth, _is_single(rankers))
+    return sum_parts(rrf_parts(rankers, k), depth, is_single=_is_single(rankers))
 
 
 def rrf_parts(rankers: Sequence[Ranker], k: float = RRF_CONSTANT) -> list[Fused]:
     """Return each ranker's ids (q, n) and what they add to the sums of `rrf` (q, n)."""
-    return [(ids, _reciprocal_ranks(ids, k)) for ids, _ in _as_arrays(rankers)]
+    parts: list[Fused] = []
+    for ids, _ in _as_arrays(rankers):
+        ranks = np.arange(1, ids.shape[1] + 1)
+        parts.append((ids, np.broadcast_to(1.0 / (k + ranks), ids.shape)))
+    return parts
 
 
 def convex(
@@ -54,7 +61,7 @@ def convex(
     outside [0, 1].
     """
     parts = convex_parts(semantic, lexical, weight)
-    return _fuse(parts, depth, _is_single([semantic, lexical]), block)
+    return sum_parts(parts, depth, is_single=_is_single([semantic, lexical]), block=block)
 
 
 def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused]:
@@ -82,10 +89,11 @@ def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     ((more, more_scores),) = _as_arrays([(ids, scores)])
     if len(ranked) != len(more):
         raise ValueError(f"rankers do not fit: {len(ranked)} and {len(more)} queries")
-    missing = (more >= 0) & (ranked >= 0).any(axis=1, keepdims=True)
+    has_results = (ranked >= 0).any(axis=1, keepdims=True)
+    is_missing = (more >= 0) & has_results
     for row, known in enumerate(ranked):
-        missing[row] &= ~np.isin(more[row], known)
-    joined = np.concatenate([ranked, np.where(missing, more, -1)], axis=1)
+        is_missing[row] &= ~np.isin(more[row], known)
+    joined = np.concatenate([ranked, np.where(is_missing, more, -1)], axis=1)
     joined_scores = np.concatenate([ranked_scores, more_scores], axis=1)
     joined_scores[joined < 0] = -np.inf
     if _is_single([ranker]):
@@ -94,6 +102,7 @@ def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
 
 
 def _without_padding(ids: Ids, scores: Doubles) -> Fused:
+    """Return the ids and scores (n,) of one query without padding."""
     present = ids >= 0
     return ids[present], scores[present]
 
@@ -123,26 +132,29 @@ def _as_arrays(rankers: Sequence[Ranker]) -> list[tuple[Ids, Doubles]]:
     return arrays
 
 
-def _reciprocal_ranks(ids: Ids, k: float) -> Doubles:
-    gains = 1.0 / (k + np.arange(1, ids.shape[1] + 1))
-    return np.broadcast_to(gains, ids.shape)
-
-
 def _min_max(ids: Ids, scores: Doubles) -> Doubles:
     """Map each row's scores to [0, 1]; equal scores to 1, padding to 0."""
     present = ids >= 0
     low = np.min(scores, axis=1, where=present, initial=np.inf, keepdims=True)
     high = np.max(scores, axis=1, where=present, initial=-np.inf, keepdims=True)
     span = high - low
-    differs = present & (span > 0)
-    shares = np.divide(scores - low, span, out=np.ones(scores.shape), where=differs)
-    return np.where(present, shares, 0.0)
+    has_span = present & (span > 0)
+    mapped = np.ones(scores.shape)
+    np.divide(scores - low, span, out=mapped, where=has_span)
+    return np.where(present, mapped, 0.0)
 
 
-def _fuse(
-    parts: Sequence[tuple[Ids, Doubles]], depth: int | None, single: bool, block: int = BLOCK
+def sum_parts(
+    parts: Sequence[Fused],
+    depth: int | None = None,
+    *,
+    is_single: bool,
+    block: int = BLOCK,
 ) -> Fused:
-    """Rank the chunks of each query by the sums of their parts."""
+    """Rank the chunks of each query by the sums of their parts, `block` candidates at once.
+
+    `is_single`: the parts are of one query (1, n), whose arrays are returned unpadded.
+    """
     if depth is not None and depth < 1:
         raise ValueError(f"depth must be at least 1, not {depth}")
     ids = np.concatenate([part_ids for part_ids, _ in parts], axis=1)
@@ -155,7 +167,7 @@ def _fuse(
     for start in range(0, queries, step):
         rows = slice(start, start + step)
         _fuse_block(ids[rows], gains[rows], fused_ids[rows], fused_scores[rows])
-    if single:
+    if is_single:
         return _without_padding(fused_ids[0], fused_scores[0])
     if depth is None:
         lengths = np.count_nonzero(fused_ids >= 0, axis=1)
@@ -165,25 +177,32 @@ def _fuse(
 
 def _fuse_block(ids: Ids, gains: Doubles, fused_ids: Ids, fused_scores: Doubles) -> None:
     """Write the fused ids and scores of some queries into the output arrays."""
-    rows, items, sums = _sum_gains(ids, gains)
-    order = np.lexsort((items, -sums, rows))
+    sums = _sum_gains(ids, gains)
+    # By row, then by sum, the highest first, then by id. The rows ascend already.
+    order = np.lexsort((sums.items, -sums.gains, sums.rows))
     # A row's first entry has rank 0.
-    ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    ranks = np.arange(len(sums.rows)) - np.searchsorted(sums.rows, sums.rows)
     kept = ranks < fused_ids.shape[1]
     best = order[kept]
-    cells = (rows[kept], ranks[kept])
-    fused_ids[cells] = items[best]
-    fused_scores[cells] = sums[best]
+    cells = (sums.rows[kept], ranks[kept])
+    fused_ids[cells] = sums.items[best]
+    fused_scores[cells] = sums.gains[best]
 
 
-def _sum_gains(ids: Ids, gains: Doubles) -> tuple[Ids, Ids, Doubles]:
-    """Return row, item and sum of gains of each different item of a row, ordered by row and item.
+class _Sums(NamedTuple):
+    """Row, item and sum of gains of each different item of a row, by row and item: (t,)."""
 
-    All three are (t,).
-    """
+    rows: Ids
+    items: Ids
+    gains: Doubles
+
+
+def _sum_gains(ids: Ids, gains: Doubles) -> _Sums:
+    """Add the gains (q, n) of equal items `ids` (q, n) of a row."""
     present = ids >= 0
     rows = np.nonzero(present)[0]
     items = ids[present]
+    # Sorted by row, then by item, equal items of a row are neighbours: a group.
     order = np.lexsort((items, rows))
     rows = rows[order]
     items = items[order]
@@ -191,4 +210,4 @@ def _sum_gains(ids: Ids, gains: Doubles) -> tuple[Ids, Ids, Doubles]:
     is_first[1:] = (rows[1:] != rows[:-1]) | (items[1:] != items[:-1])
     groups = np.cumsum(is_first) - 1
     sums = np.bincount(groups, weights=gains[present][order])
-    return rows[is_first], items[is_first], np.round(sums, _DECIMALS)
+    return _Sums(rows[is_first], items[is_first], np.round(sums, _DECIMALS))

@@ -33,6 +33,7 @@ def rank_all(
         products = queries[rows] @ chunks.T  # (b, N)
         for row, positions in enumerate(without[rows]):
             products[row, positions] = -np.inf
+        # The best `depth` chunks in any order, then in theirs.
         best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
         best_keys = keys[best]
         best_products = np.take_along_axis(products, best, axis=1)

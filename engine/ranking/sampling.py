@@ -91,6 +91,7 @@ def sample_lists(
 
 
 def _draw_ranks(bounds: Bounds, lists: int, seed: int, query_id: int) -> NDArray[np.int64]:
+    """Return a random rank of each of m intervals for each list (lists, m)."""
     low, high = np.asarray(bounds).T
     rng = np.random.default_rng([seed, query_id])
     return rng.integers(low, high, size=(lists, len(bounds)))

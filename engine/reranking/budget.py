@@ -27,6 +27,7 @@ WARM_UP = "A passage of some length, by which the pace is known before the first
 MARGIN = 1.1
 """Factor by which a batch is expected to be slower than the last one."""
 MEASURE_SECONDS = 1.0
+"""How long a reranker is timed, in batches of `MEASURED_AT_ONCE` passages."""
 MEASURED_AT_ONCE = 8
 MAX_CHARACTERS = 2500
 """Length of a pair beyond which models cut it."""
@@ -113,6 +114,7 @@ class BudgetedReranker:
     def _score_batch(
         self, remaining: float, query: str, batch: Sequence[str]
     ) -> NDArray[np.float32]:
+        """Return the scores (b,) of a batch within the `remaining` seconds, and note its pace."""
         start = self._clock()
         try:
             return self.reranker.scores(query, batch, remaining)
@@ -165,4 +167,5 @@ def measure_speed(
 
 
 def _length(query: str, passage: str) -> int:
+    """Return the characters of a pair that a model reads, and one more, so that it is never 0."""
     return min(len(query) + len(passage), MAX_CHARACTERS) + 1

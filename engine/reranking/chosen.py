@@ -65,6 +65,7 @@ class FolderReranker:
         return require_finite(scores, self.name)
 
     def _compute(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+        """Return the scores (n,) of passages; the first call loads the model."""
         from engine.encoders.hardware import choose_hardware
         from engine.reranking.cross_encoder import CrossEncoder
 

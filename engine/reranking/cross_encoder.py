@@ -119,12 +119,14 @@ class _Modules:
 
 
 def _load(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    """Return the model, which turns inputs into logits, and its tokenizer. Raises ModelError."""
     if is_modular(path):
         return _load_modules(path, hardware)
     return _load_classifier(path, hardware)
 
 
 def _load_modules(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    """Load a cross-encoder in modules of sentence-transformers."""
     with light_imports():
         import torch
         from sentence_transformers import CrossEncoder as ModularCrossEncoder
@@ -149,6 +151,7 @@ def _load_modules(path: Path, hardware: Hardware) -> tuple[Any, Any]:
 
 
 def _load_classifier(path: Path, hardware: Hardware) -> tuple[Any, Any]:
+    """Load a sequence classifier of transformers."""
     with light_imports():
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
@@ -172,6 +175,7 @@ def _load_classifier(path: Path, hardware: Hardware) -> tuple[Any, Any]:
 
 
 def _unusable(path: Path, why: str) -> ModelError:
+    """Build the error for a cross-encoder that cannot be loaded."""
     return ModelError(
         f"The cross-encoder in {path} cannot be loaded.",
         why,

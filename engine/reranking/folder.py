@@ -108,6 +108,7 @@ def _module_files(path: Path) -> list[Path]:
 
 
 def _refuse_code(path: Path) -> None:
+    """Raise ModelError for a folder that names custom Python code."""
     for name in ("config.json", "tokenizer_config.json"):
         if (path / name).is_file() and read_object(path / name).get("auto_map"):
             raise _unusable(
@@ -116,6 +117,7 @@ def _refuse_code(path: Path) -> None:
 
 
 def _check_config(path: Path, config: dict[str, Any]) -> None:
+    """Raise ModelError unless a model is a sequence classifier with one or two labels."""
     kinds = config.get("architectures")
     kind = "not named"
     if isinstance(kinds, list) and kinds:
@@ -143,6 +145,7 @@ def _find_weights(path: Path) -> list[Path]:
 
 
 def _unusable(path: Path, why: str) -> ModelError:
+    """Build the error for a folder that cannot be used."""
     return ModelError(
         f"The cross-encoder in {path} cannot be used.",
         why,

@@ -117,6 +117,7 @@ class ServerReranker:
         return require_finite(ordered, self.name)
 
     def _unusable(self, why: str, code: str) -> EngineError:
+        """Build the error for an answer whose scores cannot be used."""
         return EngineError(
             f"The scores of the reranking server {self.name} cannot be used.",
             why,

@@ -22,12 +22,13 @@ from engine.core import environment
 from engine.core.errors import EngineError, StageError
 from engine.core.messages.project import RunRecord
 from engine.core.platforms.stopping import ignore_terminal_loss
-from engine.core.subprocesses import read_error, spawn, to_dict
+from engine.core.subprocesses import read_error, spawn, to_short_dict
 from engine.project.control import POLL_SECONDS, run_records
 from engine.project.folder import ProjectFolder
 from engine.runs import pipeline
 
-TEXT_READ = 20_000  # Bytes of an early failure's output.
+MAX_ERROR_BYTES = 20_000
+"""How much of an early failure's output is read, from its end."""
 
 
 def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False) -> RunRecord:
@@ -38,13 +39,17 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
     message.
     """
     pipeline.order_stages(stages)
-    before = {record.folder for record in run_records(project)}
+    former_folders = {record.folder for record in run_records(project)}
+    arguments = [str(project.path), ",".join(stages), "force" if force else ""]
+    null = subprocess.DEVNULL
     with tempfile.TemporaryFile() as errors:
-        child = _spawn([str(project.path), ",".join(stages), "force" if force else ""], errors)
+        child = spawn(
+            "engine.runs.detached", arguments, os.environ, stdin=null, stdout=null, stderr=errors
+        )
         try:
             while True:
                 code = child.poll()
-                record = _find_new_run(project, child.pid, before)
+                record = _find_new_run(project, child.pid, former_folders)
                 if record is not None:
                     return record
                 if code is not None:
@@ -55,34 +60,26 @@ def start(project: ProjectFolder, stages: Sequence[str], *, force: bool = False)
             raise
 
 
-def _spawn(arguments: list[str], errors: IO[bytes]) -> subprocess.Popen[bytes]:
-    null = subprocess.DEVNULL
-    return spawn(
-        "engine.runs.detached", arguments, os.environ, stdin=null, stdout=null, stderr=errors
-    )
-
-
-def _find_new_run(project: ProjectFolder, pid: int, before: set[Path]) -> RunRecord | None:
+def _find_new_run(project: ProjectFolder, pid: int, former_folders: set[Path]) -> RunRecord | None:
     """Return the new run of that process, None before it has begun."""
     for record in run_records(project):
-        if record.folder not in before and record.pid == pid:
+        if record.folder not in former_folders and record.pid == pid:
             return record
     return None
 
 
 def _read_early_error(errors: IO[bytes], code: int) -> EngineError:
-    """Return the error that kept a run from beginning."""
-    errors.seek(max(0, errors.seek(0, os.SEEK_END) - TEXT_READ))
+    """Return the error that kept a run from beginning, from what its process has printed."""
+    size = errors.seek(0, os.SEEK_END)
+    errors.seek(max(0, size - MAX_ERROR_BYTES))
     text = errors.read().decode("utf-8", "replace").strip()
-    if error := read_error(text, code):
+    error = read_error(text, code)
+    if error:
         return error
-    if text:
-        last = text.splitlines()[-1]
-    else:
-        last = "It said nothing."
+    last_line = text.splitlines()[-1] if text else "It said nothing."
     return StageError(
         f"The run could not start (exit code {code}).",
-        last,
+        last_line,
         "Run again without --detach to see more.",
         code="run-not-started",
         command="run",
@@ -108,7 +105,7 @@ def main(arguments: list[str]) -> int:
         project = ProjectFolder(Path(folder))
         pipeline.run(project, stages=names, force=forced, should_stop=lambda: stopping)
     except EngineError as error:
-        print(json.dumps(to_dict(error)), file=sys.stderr)
+        print(json.dumps(to_short_dict(error)), file=sys.stderr)
         return error.exit_code
     return 0
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.core.disk import write_text
 from engine.core.errors import EngineError
@@ -30,11 +31,12 @@ from engine.training.dataset import MIN_QUERIES
 from engine.training.recipe import resolve_config
 
 ENCODING = ("train", "evaluate", "embed")
+"""Stages that encode texts."""
 MIN_UNITS = 3000
-"""Less encoding is not worth an estimate."""
+"""Minimum number of encodings of a run; fewer are not worth an estimate."""
 MIN_TO_LEARN = 1000
-"""Of fewer units, much of a stage's time is that of starting."""
-INITIAL = {
+"""Minimum number of units for a rate; of fewer, much of a stage's time is that of starting."""
+INITIAL_RATES = {
     "index": 0.001,
     "generate": 0.02,
     "rank": 0.0003,
@@ -42,28 +44,35 @@ INITIAL = {
     "evaluate": 0.01,
     "embed": 0.01,
 }
-"""Seconds a unit before a stage was ever done here: the bundled encoder on two cores."""
-QUERY = 0.15
+"""Seconds per unit before a stage was ever done here: the bundled encoder on two cores."""
+QUERY_COST = 0.15
 """Encodings that a query costs: queries are shorter than chunks."""
-QUESTION = 3.0
+QUESTION_COST = 3.0
 """Encodings in whose time a question is ranked and compared."""
-PASSES = 3.0
+PASSES_PER_TEXT = 3.0
 """Passes over each text of a training step: one forward, and backward, which costs two."""
+
+
+class StageWork(NamedTuple):
+    """The work of a stage: the key of its rate (`rate_keys`), and the number of units."""
+
+    rate_key: str
+    units: float
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The estimate of a run, and for each stage the key of its rate and the units of its work."""
+    """The estimate of a run, and the work of each stage."""
 
     event: RunEstimated
-    work: Mapping[str, tuple[str, float]]
+    work: Mapping[str, StageWork]
 
 
 def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | None:
     """Estimate a run of `stages`; None if there is too little to do.
 
-    A stage without a rate of its own goes by that of `embed` if it encodes. Stages without any, and
-    a language model's queries, are unknown. Raises EngineError.
+    A stage that encodes and has no rate of its own takes that of `embed`. Stages without a rate,
+    and a language model's queries, are unknown. Raises EngineError.
     """
     units = count_units(snapshot, stages)
     if sum(units.get(stage, 0) for stage in ENCODING) < MIN_UNITS:
@@ -73,7 +82,7 @@ def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | Non
     chunks = snapshot.store.count("chunks")
     rounded = {stage: round(value, 1) for stage, value in seconds.items()}
     event = RunEstimated(chunks=chunks, seconds=rounded, unknown=unknown)
-    return Forecast(event, {stage: (keys[stage], count) for stage, count in units.items()})
+    return Forecast(event, {stage: StageWork(keys[stage], units[stage]) for stage in units})
 
 
 def estimate_seconds(
@@ -82,7 +91,8 @@ def estimate_seconds(
     """Return the seconds of each stage with so many units, and the stages whose rate is unknown."""
     rates = read_rates()
     keys = rate_keys(snapshot, (*units, "embed"))
-    is_bundled = encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL
+    settings = snapshot.settings
+    is_bundled = encoder_source(settings.encoder).name == DEFAULT_MODEL
     seconds = {}
     unknown = []
     for stage, count in units.items():
@@ -90,8 +100,10 @@ def estimate_seconds(
         if rate is None and stage in ENCODING:
             rate = rates.get(keys["embed"])
         if rate is None and (is_bundled or stage not in ENCODING):
-            rate = INITIAL.get(stage)
-        if rate is None or (stage == "generate" and _is_model_written(snapshot)):
+            rate = INITIAL_RATES.get(stage)
+        if stage == "generate" and resolve_backend(settings, snapshot.store).backend in MODELS:
+            rate = None  # language models differ too much
+        if rate is None:
             unknown.append(stage)
         else:
             seconds[stage] = count * rate
@@ -103,11 +115,14 @@ def rate_keys(snapshot: ProjectSnapshot, stages: Iterable[str]) -> dict[str, str
     chosen = snapshot.settings.encoder
     encoder = encoder_fingerprint_of(snapshot, None, 1.0)
     suffix = f" {encoder[:16]} {chosen.small_model} {chosen.device} {chosen.dtype}"
-    return {stage: f"{stage}{suffix}" if stage in ENCODING else stage for stage in stages}
+    keys = {}
+    for stage in stages:
+        keys[stage] = f"{stage}{suffix}" if stage in ENCODING else stage
+    return keys
 
 
 def read_rates() -> dict[str, float]:
-    """Return the rates of this machine in seconds a unit, empty without a readable file."""
+    """Return the rates of this machine in seconds per unit, empty without a readable file."""
     with suppress(OSError, ValueError):
         content = json.loads(_rates_file().read_text(encoding="utf-8"))
         if isinstance(content, dict):
@@ -116,7 +131,7 @@ def read_rates() -> dict[str, float]:
 
 
 def keep_rate(key: str, units: float, seconds: float) -> None:
-    """Keep the rate of a finished stage for later estimates, if it did enough to tell."""
+    """Keep the rate of a finished stage for later estimates, unless it did too few units."""
     if units < MIN_TO_LEARN:
         return
     with suppress(OSError):
@@ -126,6 +141,7 @@ def keep_rate(key: str, units: float, seconds: float) -> None:
 
 
 def _rates_file() -> Path:
+    """Return the path of the file with this machine's rates."""
     from platformdirs import user_state_path
 
     return user_state_path("bmembed", appauthor=False) / "rates.json"
@@ -144,7 +160,7 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
     chunks = counts["chunks"]
     chosen = snapshot.settings.queries
     queries = counts["queries"] or min(chosen.max_queries, chosen.per_chunk * chunks)
-    missing = float(chunks - min(chunks, _count_cached(snapshot)))
+    uncached = float(chunks - min(chunks, _count_cached(snapshot)))
     units = {}
     for stage in stages:
         count = 0.0
@@ -157,8 +173,8 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
         elif stage == "evaluate":
             count = _count_evaluation(snapshot, config, chunks, queries)
         if stage in ENCODING and (stage != "train" or config.needs_vectors):
-            count += missing
-            missing = 0.0
+            count += uncached
+            uncached = 0.0
         units[stage] = float(count)
     return units
 
@@ -170,24 +186,24 @@ def count_passes(config: TrainingConfig, chunks: int, queries: int, m: int) -> f
     """
     if queries < MIN_QUERIES:
         return 0.0
-    texts_a_step = config.queries_per_step * QUERY
-    pool = config.heldout_queries * QUERY
+    texts_per_step = config.queries_per_step * QUERY_COST
+    texts_per_check = config.heldout_queries * QUERY_COST
     if config.adapter_scope == "both":
-        chunks_a_query = 1 + config.negatives_per_query
+        chunks_per_query = 1 + config.negatives_per_query
         if config.uses_candidates:
-            chunks_a_query = config.list_width
+            chunks_per_query = config.list_width
         elif config.uses_lists:
-            chunks_a_query = m
-        texts_a_step += config.queries_per_step * chunks_a_query
-        texts_a_step += config.shared_chunks
-        pool += min(chunks, config.heldout_pool)
+            chunks_per_query = m
+        texts_per_step += config.queries_per_step * chunks_per_query
+        texts_per_step += config.shared_chunks
+        texts_per_check += min(chunks, config.heldout_pool)
     texts = 0.0
     if config.method != "PT":
-        texts += config.steps * texts_a_step
+        texts += config.steps * texts_per_step
     if config.method != "FT":
         texts += config.pretrain_steps * config.pretrain_chunks_per_step
     checks = config.steps // config.eval_every + 1 if config.eval_every else 0
-    return PASSES * texts + checks * pool
+    return PASSES_PER_TEXT * texts + checks * texts_per_check
 
 
 def _count_evaluation(
@@ -200,13 +216,13 @@ def _count_evaluation(
     """
     chosen = snapshot.settings.evaluation
     counts = snapshot.store.counts()
-    candidates = 2 + len(chosen.interpolation_weights)
+    candidates = 2 + len(chosen.interpolation_weights)  # base, adapted, interpolated ones
     chunk_encoders = 0 if config.adapter_scope == "queries" else candidates - 1
     written = expected_evidence(snapshot, made=counts["queries"] > 0)["document"]
     held_out = min(chosen.max_heldout, round(chosen.heldout_share * DECIDING * queries))
     questions = held_out + written + counts["judged_queries"]
     passages = chunk_encoders * min(chunks, IN_MEMORY) + (1 + chunk_encoders) * written
-    return passages + questions * (candidates * QUERY + QUESTION)
+    return passages + questions * (candidates * QUERY_COST + QUESTION_COST)
 
 
 def _drop_done_steps(snapshot: ProjectSnapshot, config: TrainingConfig) -> TrainingConfig:
@@ -221,10 +237,6 @@ def _drop_done_steps(snapshot: ProjectSnapshot, config: TrainingConfig) -> Train
             return replace(config, pretrain_steps=steps_left)
         return replace(config, pretrain_steps=0, steps=steps_left)
     return config
-
-
-def _is_model_written(snapshot: ProjectSnapshot) -> bool:
-    return resolve_backend(snapshot.settings, snapshot.store).backend in MODELS
 
 
 def _count_cached(snapshot: ProjectSnapshot) -> int:

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.cluster.nodes import cluster_address, lost
 from engine.core import events
@@ -54,7 +54,7 @@ from engine.core.subprocesses import (
     read_error,
     run_folder_missing,
     spawn,
-    to_dict,
+    to_short_dict,
 )
 from engine.project.control import CANCEL, POLL_SECONDS, Gate
 from engine.project.folder import ProjectFolder
@@ -73,14 +73,21 @@ from engine.project.store.connection import COPY
 from engine.project.store.store import Store
 from engine.training.compute import launch
 
-ROOMS = dict(
-    zip(
-        ORDER,
-        ("corpus.ingest", "lexical", "queries", "ranking", "training", "evaluation", "vectors"),
-        strict=True,
-    )
-)
+if TYPE_CHECKING:
+    from engine.runs.estimate import StageWork
+
+ROOMS = {
+    "ingest": "corpus.ingest",
+    "index": "lexical",
+    "generate": "queries",
+    "rank": "ranking",
+    "train": "training",
+    "evaluate": "evaluation",
+    "embed": "vectors",
+}
+"""The package with the module `stage` of each stage."""
 KEPT_RUNS = 20
+"""Number of runs whose records are kept."""
 
 
 def load_stage(name: str) -> Stage:
@@ -132,9 +139,10 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
             status = StageState(stage, "to do", error.what, error.code)
         except EngineError as error:
             # Even if a model folder is gone, for example, the other stages are worth showing.
-            made = snapshot.store.artifact(load_stage(stage).artifact) is not None
-            status = StageState(stage, "stale" if made else "to do", error.what, error.code)
-        inputs = result[:1] if stage == "embed" else result
+            has_artifact = snapshot.store.artifact(load_stage(stage).artifact) is not None
+            state = "stale" if has_artifact else "to do"
+            status = StageState(stage, state, error.what, error.code)
+        inputs = result[:1] if stage == "embed" else result  # embed: of ingest alone
         if status.state == "done" and any(earlier.state == "stale" for earlier in inputs):
             status = replace(status, state="stale", reason="what it builds on is stale")
         result.append(status)
@@ -150,11 +158,12 @@ def find_due_stages(
 
 
 class Run:
-    """One walk through the stages, holding the project's lock.
+    """One execution of the stages, holding the project's lock.
 
     Its events are in `runs/ID/events.jsonl`. `runs/ID/run.json` holds the run's id, the pid, the
     state (running, done, failed, cancelled), the time of the state, and the `error` that made it
-    fail.
+    fail. `_log_offset`: up to where the log's events were passed on. `_work`: the work of stages
+    that were estimated and are not finished.
     """
 
     def __init__(
@@ -168,9 +177,9 @@ class Run:
         self.folder = project.path / "runs" / self.id
         self._on_event = on_event or (lambda _event: None)
         self._should_stop = should_stop or (lambda: False)
-        self._offset = 0
-        self._alone = False
-        self._work: dict[str, tuple[str, float]] = {}
+        self._log_offset = 0
+        self._is_single_stage = False
+        self._work: dict[str, StageWork] = {}
 
     def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         """Run `stages` in order.
@@ -178,7 +187,7 @@ class Run:
         Raises the first EngineError, CancelledError if stopped.
         """
         started = time.monotonic()
-        self._alone = len(stages) == 1
+        self._is_single_stage = len(stages) == 1
         with self.project.locked(is_run=True):
             # Begun before the repair, which may take a while, so that the run can be seen,
             # cancelled and paused.
@@ -187,11 +196,12 @@ class Run:
             error: dict[str, str] = {}
             try:
                 self._emit(RunStarted(run=self.id, stages=list(stages)))
-                if repaired := self.project.repair():
+                repaired = self.project.repair()
+                if repaired:
                     self._emit(Warned(stage="run", text=str(repaired)))
                 self._preflight(stages, forced)
                 self._run_stages(stages, forced)
-                self._tidy(stages)
+                self._clean_up(stages)
                 state = "done"
             except CancelledError as stopped:
                 state = "cancelled"
@@ -199,16 +209,17 @@ class Run:
                 stopped.command = resume_command(stages)
                 raise
             except EngineError as failure:
-                error = to_dict(failure)
+                error = to_short_dict(failure)
                 raise
             except Exception as fault:
                 what = "The run had an internal fault"
-                error = to_dict(internal_fault(what, fault, command="run"))
+                error = to_short_dict(internal_fault(what, fault, command="run"))
                 raise
             finally:
                 self._end(state, time.monotonic() - started, error)
 
     def _run_stages(self, stages: Sequence[str], forced: frozenset[str]) -> None:
+        """Run the stages of keyword search, report an estimate, and run the others."""
         ordered = self._order_stages(stages)
         self._read_and_index([stage for stage in ordered if stage in KEYWORD_STAGES], forced)
         others = [stage for stage in ordered if stage not in KEYWORD_STAGES]
@@ -229,7 +240,7 @@ class Run:
             for stage in stages:
                 self.run_stage(stage, forced=False)
         if "index" in stages:
-            self._look_at_languages()
+            self._warn_of_language()
 
     def _order_stages(self, stages: Sequence[str]) -> list[str]:
         """Return `stages` in the order of execution.
@@ -247,6 +258,7 @@ class Run:
         return [*reading, *learning]
 
     def _begin(self) -> None:
+        """Make the run's folder with its log and record."""
         with disk_errors(f"The run's folder {self.folder} could not be made."):
             self.folder.parent.mkdir(mode=0o700, exist_ok=True)
             self.folder.mkdir(mode=0o700)
@@ -254,6 +266,7 @@ class Run:
             self._record("running")
 
     def _record(self, state: str, error: dict[str, str] | None = None) -> None:
+        """Write run.json."""
         data: dict[str, Any] = {
             "run": self.id,
             "pid": os.getpid(),
@@ -265,6 +278,7 @@ class Run:
         write_text(self.folder / "run.json", json.dumps(data))
 
     def _end(self, state: str, seconds: float, error: dict[str, str]) -> None:
+        """Report and record the end of the run, and close the log."""
         self._log(RunFinished(run=self.id, state=state, seconds=round(seconds, 3)))
         self._log.close()
         # A full disk must not hide the error that is on its way to the user.
@@ -274,17 +288,19 @@ class Run:
         self.relay()
 
     def _emit(self, event: Event) -> None:
+        """Write an event to the log, and pass it on."""
         self._log(event)
         self.relay()
 
     def _report_failure(self, stage: str, error: EngineError) -> None:
+        """Report that a stage failed, and note the stage in the error."""
         error.stage = error.stage or stage
         self._emit(StageFailed(stage=stage, error=error.as_dict()))
 
     def relay(self) -> None:
         """Pass on every event that the log has gained, from this process or a child."""
-        for event, offset in events.read(self.folder / "events.jsonl", self._offset):
-            self._offset = offset
+        for event, offset in events.read(self.folder / "events.jsonl", self._log_offset):
+            self._log_offset = offset
             if isinstance(event, StageFinished):
                 self._learn_rate(event)
             self._on_event(event)
@@ -294,10 +310,11 @@ class Run:
         from engine.runs.estimate import keep_rate
 
         if event.stage in self._work:
-            key, units = self._work.pop(event.stage)
-            keep_rate(key, units, event.seconds)
+            work = self._work.pop(event.stage)
+            keep_rate(work.rate_key, work.units, event.seconds)
 
-    def _stopping(self) -> bool:
+    def _is_cancelled(self) -> bool:
+        """Return whether the caller or `engine cancel` wants the run to stop."""
         return self._should_stop() or (self.folder / CANCEL).exists()
 
     def _preflight(self, stages: Sequence[str], forced: frozenset[str]) -> None:
@@ -320,7 +337,8 @@ class Run:
                     self._report_failure(stage, error)
                     raise
 
-    def _look_at_languages(self) -> None:
+    def _warn_of_language(self) -> None:
+        """Warn if the encoder does not know the documents' language."""
         from engine.encoders.choosing.languages import language_finding
         from engine.encoders.kinds.chosen import encoder_source
 
@@ -344,9 +362,9 @@ class Run:
             due = find_due_stages(snapshot, stages, forced)
             if "train" in due and snapshot.settings.evaluation.gate == "strict":
                 has_queries = "generate" not in due
-                most = max(expected_evidence(snapshot, has_queries).values())
-                if most < MIN_TO_DECIDE:
-                    text = _describe_shortage(snapshot.project, most)
+                questions = max(expected_evidence(snapshot, has_queries).values())
+                if questions < MIN_TO_DECIDE:
+                    text = _describe_shortage(snapshot.project, questions)
                     self._emit(Warned(stage="run", text=text, code="too-few-questions"))
             forecast = estimate(snapshot, due) if due else None
             if forecast:
@@ -358,6 +376,7 @@ class Run:
             return store.files_left()
 
     def _is_done(self, stage: str, store: Store) -> bool:
+        """Return whether a stage is up to date; False if that cannot be told."""
         try:
             statuses = all_status(ProjectSnapshot(self.project, self.project.settings(), store))
         except EngineError:
@@ -369,7 +388,8 @@ class Run:
 
         Raises EngineError.
         """
-        if Gate(self.folder, stage, self._emit, self._stopping)():
+        # Waits while the run is paused.
+        if Gate(self.folder, stage, self._emit, self._is_cancelled)():
             raise CancelledError("The run was cancelled.")
         store = self.project.store()
         try:
@@ -377,7 +397,8 @@ class Run:
             status = stage_status(snapshot, stage)
             if status.state == "done":
                 status = verify_status(snapshot, status)
-            if status.state == "done" and self._alone and load_stage(stage).is_outdated(snapshot):
+            may_be_outdated = status.state == "done" and self._is_single_stage
+            if may_be_outdated and load_stage(stage).is_outdated(snapshot):
                 status = replace(status, state="stale", reason="the defaults have changed since")
         except EngineError as error:
             self._report_failure(stage, error)
@@ -409,39 +430,43 @@ class Run:
             stdout=pipe,
         )
         try:
-            asked, answer = self._wait_for_child(child, stage)
+            was_cancelled, answer = self._wait_for_child(child, stage)
         finally:
             end_child(child)
             if stage == "train":
                 launch.spend()
-        if asked and child.returncode == -signal.SIGTERM:
+        if was_cancelled and child.returncode == -signal.SIGTERM:
             # The child was not yet ready to stop by itself.
             raise CancelledError("The run was cancelled.")
         self._raise_child_error(stage, child.returncode, answer)
 
     def _wait_for_child(self, child: subprocess.Popen[bytes], stage: str) -> tuple[bool, str]:
-        """Pass on events until the child ends; return (told to stop, its answer)."""
+        """Pass on events until the child ends.
+
+        Return whether it was asked to stop, and what it has written to standard output.
+        """
         with disk_errors(f"The stage {stage} could not be noted in {self.folder}."):
             write_text(self.folder / "stage.json", json.dumps({"stage": stage, "pid": child.pid}))
         output = ChildOutput(child)
-        asked = False
+        was_cancelled = False
         while child.poll() is None:
-            if self._stopping() and not asked:
+            if self._is_cancelled() and not was_cancelled:
                 ask_to_stop(child)
-                asked = True
+                was_cancelled = True
             if not self.folder.is_dir():
                 raise run_folder_missing(stage, self.folder)
             self.relay()
             time.sleep(POLL_SECONDS)
         answer = output.read().decode("utf-8", "replace")
         self.relay()
-        return asked, answer
+        return was_cancelled, answer
 
     def _raise_child_error(self, stage: str, code: int, answer: str) -> None:
         """Raise the error that ended a child, if any."""
         if code == 0:
             return
-        if error := read_error(answer, code):
+        error = read_error(answer, code)
+        if error:
             raise error
         # Without the cluster's head or its local node, Ray ends the process.
         if cluster_address() and code == 1:
@@ -451,7 +476,7 @@ class Run:
         self._report_failure(stage, error)
         raise error
 
-    def _tidy(self, stages: Sequence[str]) -> None:
+    def _clean_up(self, stages: Sequence[str]) -> None:
         """Keep a good copy of the database; remove unused artifacts and the oldest run records."""
         with closing(self.project.store()) as store:
             copy = self.project.path / COPY
@@ -467,7 +492,8 @@ class Run:
 def _name_run(runs: Path) -> str:
     """Return a name for a new run: its time, or one after that of all `runs`.
 
-    Runs are sorted by their names, also where the clock was set back.
+    So runs sort by their names, even if the clock was set back. Example:
+    20260131-094500-123-a1b2.
     """
     now = datetime.now(UTC)
     for folder in runs.glob("*-*-*-*"):
@@ -525,9 +551,9 @@ def order_stages(stages: Iterable[str]) -> tuple[str, ...]:
     return tuple(stage for stage in ORDER if stage in names)
 
 
-def _describe_shortage(project: ProjectFolder, most: int) -> str:
+def _describe_shortage(project: ProjectFolder, questions: int) -> str:
     """Return the warning before a training whose result cannot come into use."""
-    count = f"there are about {most}" if most else "there are none"
+    count = f"there are about {questions}" if questions else "there are none"
     return (
         f"{FEWER.capitalize()}; {count}. To judge some first: engine judge {project.argument}"
         " --query 'your own question'"

@@ -11,7 +11,8 @@ from engine.core.events import Event
 from engine.project.control import is_paused, stage_at_work
 from engine.project.stage import ProjectSnapshot, stage_fingerprint
 
-TAIL = 1_000_000  # Bytes of a log that suffice: some thousand events.
+TAIL = 1_000_000
+"""Bytes at the end of a log that suffice: some thousand events."""
 
 
 @dataclass(slots=True)
@@ -55,6 +56,7 @@ class RunProgress:
                 self.paused = ""
 
     def _enter(self, stage: str) -> None:
+        """Begin a stage, of which nothing is known yet."""
         self.stage = stage
         self.done = self.total = self.unit = self.loss = self.seconds_left = None
 

@@ -30,13 +30,14 @@ from engine.core.messages.project import STAGE_WORDS
 from engine.core.platforms.files import open_private
 from engine.core.platforms.processes import peak_memory
 from engine.core.platforms.stopping import ORPHAN_SECONDS, obey_parent, take_input
-from engine.core.subprocesses import explain_memory, to_dict
+from engine.core.subprocesses import explain_memory, to_short_dict
 from engine.project.control import Gate
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.runs.pipeline import load_stage
 
-LOCK_WAIT_SECONDS = 30.0  # A killed parent's child notices within moments and lets go.
+LOCK_WAIT_SECONDS = 30.0
+"""How long to wait for the lock of a stage whose parent was killed: it lets go within moments."""
 
 
 def main(arguments: list[str]) -> int:
@@ -44,7 +45,7 @@ def main(arguments: list[str]) -> int:
     environment.prepare_process()
     folder, stage, wanted, run, *more = arguments
     project = ProjectFolder(Path(folder))
-    answer = _redirect_output(project.path / "runs" / run / f"{stage}.log")
+    real_output = _redirect_output(project.path / "runs" / run / f"{stage}.log")
     _log_faults_without_messages()
     stopping = threading.Event()
     obey_parent(take_input(buffered=False), stopping, ORPHAN_SECONDS)
@@ -52,18 +53,18 @@ def main(arguments: list[str]) -> int:
     log = EventLog(project.path / "runs" / run / "events.jsonl")
     try:
         with project.locked("stage", wait=LOCK_WAIT_SECONDS):
-            work(project, stage, wanted, run, log, stopping, forced=bool(more))
+            execute_stage(project, stage, wanted, run, log, stopping, forced=bool(more))
         return 0
     except BaseException as caught:
         error = explain(caught, stage, project.path / "runs" / run / f"{stage}.log")
         if not isinstance(error, CancelledError):
-            log(StageFailed(stage=stage, error=to_dict(error)))
-        line = json.dumps(to_dict(error), ensure_ascii=False) + "\n"
-        os.write(answer, line.encode("utf-8", "backslashreplace"))
+            log(StageFailed(stage=stage, error=to_short_dict(error)))
+        line = json.dumps(to_short_dict(error), ensure_ascii=False) + "\n"
+        os.write(real_output, line.encode("utf-8", "backslashreplace"))
         return error.exit_code
 
 
-def work(
+def execute_stage(
     project: ProjectFolder,
     stage: str,
     wanted: str,
@@ -73,7 +74,10 @@ def work(
     *,
     forced: bool,
 ) -> None:
-    """Run a stage in this process and log its end."""
+    """Run a stage in this process and log its end.
+
+    `wanted`: the fingerprint of its artifact. `run`: the run's id.
+    """
     started = time.monotonic()
     gate = Gate(project.path / "runs" / run, stage, log, stopping.is_set)
     with closing(project.store()) as store:
@@ -105,14 +109,14 @@ def peak_memory_mb() -> float:
 
 def _redirect_output(path: Path) -> int:
     """Send what native libraries print to a log; return a descriptor of the real output."""
-    answer = os.dup(1)
+    real_output = os.dup(1)
     try:
         target = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError:
         target = os.open(os.devnull, os.O_WRONLY)
     os.dup2(target, 1)
     os.dup2(target, 2)
-    return answer
+    return real_output
 
 
 def _log_faults_without_messages() -> None:
@@ -125,6 +129,7 @@ def _log_faults_without_messages() -> None:
 
 
 def _log_fault(caught: BaseException | None) -> None:
+    """Write an exception without its message to the stage's log."""
     if caught is not None:
         sys.stderr.write(fault_record(caught))
         sys.stderr.flush()
@@ -138,6 +143,7 @@ def explain(caught: BaseException, stage: str, log: Path) -> EngineError:
 
 
 def _convert(caught: BaseException, stage: str, log: Path) -> EngineError:
+    """Return an exception as an EngineError; any other exception is also logged."""
     if isinstance(caught, EngineError):
         return caught
     _log_fault(caught)

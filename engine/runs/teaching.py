@@ -13,7 +13,6 @@ from engine.lexical.languages import UNKNOWN
 from engine.models.installed import find_entry_of, list_installed
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
-from engine.settings.schema import Settings
 from engine.training.recipe import config_of, name_teacher, set_steps
 
 
@@ -22,7 +21,8 @@ def find_teacher(snapshot: ProjectSnapshot) -> str:
 
     It is the one that the settings name, else an installed one that knows the documents' language.
     """
-    if named := name_teacher(snapshot.settings):
+    named = name_teacher(snapshot.settings)
+    if named:
         return named
     lengths = snapshot.store.characters_by_language(UNKNOWN)
     language = max(lengths, key=lambda code: lengths[code], default="")
@@ -35,13 +35,6 @@ def find_teacher(snapshot: ProjectSnapshot) -> str:
     return ""
 
 
-def with_teacher(settings: Settings, name: str) -> Settings:
-    """Return the settings with the cross-encoder `name` as teacher."""
-    changes = {"teacher": "cross-encoder", "cross_encoder": name}
-    training = settings.training.model_copy(update=changes)
-    return settings.model_copy(update={"training": training})
-
-
 def count_passages(snapshot: ProjectSnapshot, name: str) -> int:
     """Return how many passages the cross-encoder `name` scores as a teacher, at most.
 
@@ -49,7 +42,9 @@ def count_passages(snapshot: ProjectSnapshot, name: str) -> int:
     """
     if not encoder_source(snapshot.settings.encoder).trains:
         return 0
-    settings = with_teacher(snapshot.settings, name)
+    changes = {"teacher": "cross-encoder", "cross_encoder": name}
+    training = snapshot.settings.training.model_copy(update=changes)
+    settings = snapshot.settings.model_copy(update={"training": training})
     counts = snapshot.store.counts()
     expected = min(settings.queries.max_queries, settings.queries.per_chunk * counts["chunks"])
     queries = counts["queries"] or expected

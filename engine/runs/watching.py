@@ -23,21 +23,23 @@ from engine.project.folder import OWN_FOLDERS, ProjectFolder
 from engine.project.stage import KEYWORD_STAGES
 from engine.project.store.artifact_info import QueriesInfo
 
-# How long newer changes may put off embedding.
-EMBED_SECONDS = 60.0
-# How long embedding runs before a newer change interrupts it; complete shards are kept.
-SHARE_SECONDS = 30.0
-# The least time between two reports about embedding.
-QUIET_SECONDS = 10.0
-# Changes that follow one another this closely are handled together.
+MAX_EMBEDDING_DELAY = 60.0
+"""Seconds for which newer changes may put off embedding."""
+MIN_EMBEDDING_SECONDS = 30.0
+"""Seconds that embedding runs before a newer change interrupts it; complete shards are kept."""
+REPORT_SECONDS = 10.0
+"""Minimum time between two reports about embedding."""
 SETTLE_MS = 400
-# The wait before another attempt while a run holds the project.
+"""Changes that follow one another this closely are handled together."""
 BUSY_SECONDS = 5.0
-# The wait before a look without a sign of change: file systems lose some, network folders report
-# none.
-LOOK_SECONDS = 600.0
-# The time between two checks whether the watched folders were replaced.
-GLANCE_SECONDS = 1.0
+"""The wait before another attempt while a run holds the project."""
+UPDATE_SECONDS = 600.0
+"""The wait before an update without a sign of change.
+
+File systems lose some changes, and network folders report none.
+"""
+CHECK_SECONDS = 1.0
+"""The time between two checks whether the watched folders were replaced."""
 _OWN = {*OWN_FOLDERS, "project.toml", "project.db"}
 _DATABASE_ENDINGS = ("-wal", "-shm", "-journal", ".bak")
 
@@ -73,14 +75,14 @@ def watch(
         updater = ProjectUpdater(project, report, on_event, stop, dirty)
         while not stop.is_set():
             updater.take_changes()
-            _wait(dirty, stop, updater.update() or LOOK_SECONDS)
+            _wait(dirty, stop, updater.update() or UPDATE_SECONDS)
         watcher.join()
 
 
 class Changes(threading.Event):
     """An event that is set when something changes.
 
-    `since`: time.monotonic() at the first change that nobody has taken yet.
+    `since`: time.monotonic() of the first change since the event was last cleared.
     """
 
     since: float | None = None
@@ -145,6 +147,7 @@ class RepeatedWarnings:
         return True
 
     def _is_new_warning(self, warning: Warned) -> bool:
+        """Note a warning, and return whether it is new."""
         key = warning.stage if warning.stage in self._now else warning.code
         if not key:
             return True
@@ -156,7 +159,12 @@ class RepeatedWarnings:
 
 @dataclass
 class ProjectUpdater:
-    """Runs the stages that make changes searchable, and reports the outcome."""
+    """Runs the stages that make changes searchable, and reports the outcome.
+
+    All times are of time.monotonic(). `embedded`: when everything was last embedded.
+    `embedding_since`: when the present embedding began. `_since`: the first change that no update
+    has handled. `_reported`: the last report about embedding. `_problem`: the one reported last.
+    """
 
     project: ProjectFolder
     report: Callable[[str], None]
@@ -178,7 +186,8 @@ class ProjectUpdater:
         since = self.dirty.since
         self.dirty.since = None
         self.dirty.clear()
-        self._since = since if self._since is None else self._since
+        if self._since is None:
+            self._since = since
 
     def update(self) -> float:
         """Make changes searchable; return the seconds to wait before another attempt, or 0."""
@@ -190,7 +199,8 @@ class ProjectUpdater:
             changed = _describe_changes(ingest)
             if changed:
                 self.report(f"{changed}: searchable after {duration(time.monotonic() - started)}.")
-            self.embedding_since = self._reported = time.monotonic()
+            self.embedding_since = time.monotonic()
+            self._reported = self.embedding_since
             if "embed" in self.run_stages(("embed",), self.is_put_off):
                 self.report(
                     f"Semantic search is up to date after {duration(time.monotonic() - started)}."
@@ -221,15 +231,15 @@ class ProjectUpdater:
     def is_put_off(self) -> bool:
         """Return whether embedding should give way to newer changes."""
         now = time.monotonic()
-        gives_way = (
-            now - self.embedded < EMBED_SECONDS or now - self.embedding_since >= SHARE_SECONDS
-        )
+        was_embedded_lately = now - self.embedded < MAX_EMBEDDING_DELAY
+        has_run_long = now - self.embedding_since >= MIN_EMBEDDING_SECONDS
+        gives_way = was_embedded_lately or has_run_long
         return self.stop.is_set() or (self.dirty.is_set() and gives_way)
 
     def _report_progress(self, event: Progress) -> None:
         """Report the progress of embedding now and then."""
         now = time.monotonic()
-        if event.stage == "embed" and event.total and now - self._reported >= QUIET_SECONDS:
+        if event.stage == "embed" and event.total and now - self._reported >= REPORT_SECONDS:
             self._reported = now
             self.report(
                 f"For semantic search {event.done:,} of {event.total:,} {event.unit} are done."
@@ -269,20 +279,21 @@ class ProjectUpdater:
 
 
 def _describe_changes(ingest: dict[str, Any]) -> str:
-    names = {"files_read": "read", "files_renamed": "renamed", "files_removed": "removed"}
-    return ", ".join(f"{ingest[key]} {verb}" for key, verb in names.items() if ingest.get(key))
+    """Return "3 read, 1 removed" from the summary of `ingest`, empty without changes."""
+    verbs = {"files_read": "read", "files_renamed": "renamed", "files_removed": "removed"}
+    return ", ".join(f"{ingest[key]} {verb}" for key, verb in verbs.items() if ingest.get(key))
 
 
 def watch_folders(
     sources: SourceFolders,
     dirty: threading.Event,
     stop: threading.Event,
-    glance_seconds: float = GLANCE_SECONDS,
+    check_seconds: float = CHECK_SECONDS,
 ) -> None:
     """Set `dirty` whenever something changes, until `stop` is set; to be called in its own thread.
 
     A folder that is moved away takes its watch along, so a folder that appears in its place gets
-    a new watch. `glance_seconds`: how often the folders themselves are looked at.
+    a new watch. `check_seconds`: the time between two checks of the folders themselves.
     """
     watched: dict[Path, tuple[int, int]] | None = None
     while not stop.is_set():
@@ -291,16 +302,16 @@ def watch_folders(
         if former is not None and watched != former:
             dirty.set()
         if not watched:
-            stop.wait(glance_seconds)
+            stop.wait(check_seconds)
             continue
         try:
             _watch_until_replaced(
-                watched, sources, dirty, stop, glance_seconds, again=former is not None
+                watched, sources, dirty, stop, check_seconds, again=former is not None
             )
         except (OSError, RuntimeError):
             # A folder is gone and may come back, or a file name is not UTF-8.
             dirty.set()
-            stop.wait(glance_seconds)
+            stop.wait(check_seconds)
 
 
 def _watch_until_replaced(
@@ -308,7 +319,7 @@ def _watch_until_replaced(
     sources: SourceFolders,
     dirty: threading.Event,
     stop: threading.Event,
-    glance_seconds: float,
+    check_seconds: float,
     *,
     again: bool,
 ) -> None:
@@ -324,7 +335,7 @@ def _watch_until_replaced(
         watch_filter=lambda _change, path: not _is_own(Path(path), own),
         debounce=SETTLE_MS,
         stop_event=stop,
-        rust_timeout=int(1000 * glance_seconds),
+        rust_timeout=int(1000 * check_seconds),
         yield_on_timeout=True,
         raise_interrupt=False,
         ignore_permission_denied=True,
@@ -353,13 +364,14 @@ def _needs_polling(folders: Sequence[Path]) -> bool | None:
     None leaves the choice to watchfiles.
     """
     try:
-        most = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text())
+        max_watches = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text())
     except (OSError, ValueError):
         return None
     count = 0
     for folder in folders:
-        for _, inner, _ in os.walk(folder):
-            count += len(inner) + 1
-            if 2 * count > most:
+        for _path, subfolders, _files in os.walk(folder):
+            count += len(subfolders) + 1
+            # Other programs need some of them.
+            if 2 * count > max_watches:
                 return True
     return None

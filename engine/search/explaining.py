@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.messages.search import Explained, RankComparison
@@ -26,10 +26,16 @@ if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, QueryEncoder
     from engine.vectors.index import VectorIndex
 
-Placement = tuple[int | None, float | None]
-"""Rank and similarity of a chunk; None if unknown."""
+
+class Placement(NamedTuple):
+    """Rank and similarity of a chunk; None if unknown."""
+
+    rank: int | None = None
+    similarity: float | None = None
+
+
 Placements = dict[int, Placement]
-UNPLACED: Placement = (None, None)
+"""Placements by chunk id."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +213,9 @@ class Explainer:
             base, note = self._place_by_base(query, chunk_ids, artifact, index, chunks)
         comparisons = {}
         for chunk_id in chunk_ids:
-            base_rank, base_cosine = base.get(chunk_id, UNPLACED)
-            rank, cosine = in_use.get(chunk_id, UNPLACED)
-            comparisons[chunk_id] = RankComparison(base_rank, base_cosine, rank, cosine)
+            base_placement = base.get(chunk_id, Placement())
+            placement = in_use.get(chunk_id, Placement())
+            comparisons[chunk_id] = RankComparison(*base_placement, *placement)
         return Explained(name, comparisons, note)
 
     def _place_by_base(
@@ -236,8 +242,8 @@ class Explainer:
         placements = _place(chunks.ids, cosines, chunk_ids)
         if not index.form.of_cosines:
             # The index in use scores by a distance, which cannot be compared with a cosine.
-            for chunk_id, (rank, _) in placements.items():
-                placements[chunk_id] = (rank, None)
+            for chunk_id, placement in placements.items():
+                placements[chunk_id] = Placement(placement.rank)
         return placements, ""
 
     def unused_rankings(self, query: str, top: int, allowed: Ids | None) -> list[Ranking]:
@@ -262,6 +268,7 @@ class Explainer:
     def _find_unused_encoders(
         self, artifact: Artifact[VectorsInfo], index: VectorIndex
     ) -> dict[str, UnusedEncoder]:
+        """Return the base and the adapted encoder by name, as far as no index uses them."""
         in_use = {encoder_name(self._loaded.vectors(mode).info) for mode in SEARCH_MODES}
         encoders = {}
         if "base" not in in_use:
@@ -273,6 +280,7 @@ class Explainer:
         return encoders
 
     def _read_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> IndexRows:
+        """Return the content of an index, read once."""
         key = (self._loaded.repairs, artifact.folder)
         return self._rows.get(key, lambda: IndexRows(*index.stored()))
 
@@ -296,6 +304,7 @@ class Explainer:
         return self._chunks.get(key, read)
 
     def _base_encoder(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:
+        """Return the base encoder of an index, whose vectors may lie in the cache."""
         fingerprint = self.base_fingerprint(artifact)
         width = index.width - artifact.info.small_dimension
         return UnusedEncoder(fingerprint, width, lambda: self._loaded.base_encoder(artifact))
@@ -349,5 +358,5 @@ def _place(ids: Ids, scores: Floats, chunk_ids: Sequence[int]) -> Placements:
     placed = np.intersect1d(ids, np.array(chunk_ids, np.int64))
     positions = np.searchsorted(ids, placed)
     placed_ranks = ranks(ids, scores, positions).tolist()
-    placed_scores = scores[positions].tolist()
-    return dict(zip(placed.tolist(), zip(placed_ranks, placed_scores, strict=True), strict=True))
+    placements = map(Placement, placed_ranks, scores[positions].tolist())
+    return dict(zip(placed.tolist(), placements, strict=True))

@@ -20,6 +20,7 @@ from engine.lexical.languages import SAME_AS, STEMMERS, UNKNOWN
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+# contracts/./ or ., with the folder as its group
 _DIRECT = re.compile(r"/?(?:(.*[^/])/)?\./?")
 HERE = "."
 """Last part of a path glob that matches only the files directly in a folder: `contracts/./`."""
@@ -97,18 +98,16 @@ class SearchFilter:
         return passes
 
     def _is_tagged(self, document: Document) -> bool:
-        for tag in self.tags:
-            if _has_tag(document, tag):
-                return True
-        return not self.tags
+        """Tell whether a document has one of the tags, or any if there are none."""
+        return not self.tags or any(_has_tag(document, tag) for tag in self.tags)
 
     def _has_author(self, document: Document) -> bool:
-        for author in self.authors:
-            if _is_author(author, document.author):
-                return True
-        return not self.authors
+        """Tell whether a document is by one of the authors, or any if there are none."""
+        names = self.authors
+        return not names or any(_is_author(name, document.author) for name in names)
 
     def _has_date(self, document: Document) -> bool:
+        """Tell whether a document's date lies between `after` and `before`."""
         date = date_of(document)
         if self.after is not None and date < self.after:
             return False
@@ -222,6 +221,7 @@ def _find_formats(document: Document, containers: Container[tuple[str, str]]) ->
 
 
 def _is_author(wanted: str, author: str) -> bool:
+    """Tell whether a text is part of an author's name, or in quotes the whole of it."""
     wanted = compose_accents(wanted).casefold()
     author = compose_accents(author).casefold()
     if len(wanted) > 2 and wanted[0] == wanted[-1] == '"':
@@ -230,6 +230,7 @@ def _is_author(wanted: str, author: str) -> bool:
 
 
 def _has_tag(document: Document, wanted: str) -> bool:
+    """Tell whether a document has a tag, or one below it: `project/alpha` for `project`."""
     wanted = compose_accents(wanted).casefold().strip().lstrip("#")
     if not document.tags:
         return False
@@ -268,6 +269,7 @@ def facets(documents: Iterable[Document]) -> dict[str, dict[str, int]]:
 
 
 def _name_language(code: str) -> str:
+    """Return the name by which users filter by a language, which is its code or `unknown`."""
     if SAME_AS.get(code, code) == UNKNOWN:
         return UNKNOWN_LANGUAGE
     return code
@@ -275,6 +277,7 @@ def _name_language(code: str) -> str:
 
 def _read_year(document: Document) -> str:
     """Return the year of a document's date, in the user's time zone."""
+    # From year 69 to 8307, which every system can convert.
     seconds = max(-6e10, min(date_of(document), 2e11))
     return f"{to_local(seconds):%Y}"
 
@@ -282,11 +285,12 @@ def _read_year(document: Document) -> str:
 def _count_tags(documents: list[Document]) -> Counter[str]:
     """Count documents by tag; tags that differ only in case count as one, as written first."""
     counter: Counter[str] = Counter()
-    names: dict[str, str] = {}
+    spellings: dict[str, str] = {}
     for document in documents:
         if document.tags:
             for tag in compose_accents(document.tags).split(", "):
-                counter[names.setdefault(tag.casefold(), tag)] += 1
+                first_spelling = spellings.setdefault(tag.casefold(), tag)
+                counter[first_spelling] += 1
     return counter
 
 
@@ -349,6 +353,10 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _compile_globs(globs: Iterable[str]) -> GitIgnoreSpec:
+    """Return the patterns of a .gitignore for globs.
+
+    A glob with brackets also matches them literally: `report [1].pdf`. Raises UsageError.
+    """
     from pathspec import GitIgnoreSpec
 
     patterns = [re.sub("^[#!]", r"\\\g<0>", glob) for glob in globs]

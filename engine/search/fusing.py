@@ -65,22 +65,22 @@ def fuse(rankings: Mapping[str, Ranking], settings: SearchSettings) -> Fused:
     if len(rankings) == 1:
         (ranking,) = rankings.values()
         return Fused(_pair_with_scores(*ranking))
-    from engine.ranking.fusion import convex, convex_parts, rrf, rrf_parts
+    from engine.ranking.fusion import convex_parts, rrf_parts, sum_parts
 
     semantic = rankings["semantic"]
     bm25 = rankings["bm25"]
     if settings.fusion == "rrf":
-        fused = rrf([semantic, bm25], k=settings.rrf_k)
         parts = rrf_parts([semantic, bm25], settings.rrf_k)
     else:
-        fused = convex(semantic, bm25, settings.weight)
         parts = convex_parts(semantic, bm25, settings.weight)
     by_ranker = {}
     for ranker, (ids, gains) in zip(("semantic", "bm25"), parts, strict=True):
         by_ranker[ranker] = dict(_pair_with_scores(ids[0], gains[0]))
+    fused = sum_parts(parts, is_single=True)
     return Fused(_pair_with_scores(*fused), by_ranker)
 
 
 def _pair_with_scores(ids: Ids, scores: NDArray[np.floating]) -> list[tuple[int, float]]:
+    """Return (id, score) of each chunk."""
     values = map(float, scores.tolist())
     return list(zip(ids.tolist(), values, strict=True))

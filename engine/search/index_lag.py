@@ -4,18 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from engine.core.errors import EngineError
 from engine.core.messages.report import SearchMode
-from engine.project.folder import ProjectFolder
-from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo, VectorsInfo
-from engine.project.store.artifacts import INCOMPLETE, Artifact, Info
-from engine.project.store.store import Store
-
-if TYPE_CHECKING:
-    from engine.lexical.index import LexicalIndex
-    from engine.vectors.index import VectorIndex
+from engine.project.store.artifact_info import ArtifactInfo, LexicalInfo
+from engine.project.store.artifacts import INCOMPLETE, Artifact
+from engine.search.loaded import LoadedProject
 
 WAIT_PER_COUNT = 20
 """Counting missing chunks is not repeated before this many times its duration have passed."""
@@ -44,47 +38,20 @@ class _MissingCount:
     next_at: float
 
 
-class OpenProject(Protocol):
-    """The part of an opened project that `LagMonitor` needs."""
-
-    project: ProjectFolder
-    store: Store
-
-    @property
-    def state(self) -> tuple[int, int]:
-        """A value that changes whenever the database changes."""
-
-    @property
-    def has_damaged_index(self) -> bool:
-        """Whether semantic search falls back to the first index, because its own is damaged."""
-
-    def artifact(self, kind: type[Info]) -> Artifact[Info] | None:
-        """Return the current artifact of a kind."""
-
-    def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
-        """Return the artifact of the vector index of a mode. Raises NotBuiltError."""
-
-    def lexical_index(self) -> LexicalIndex:
-        """Return the current BM25 index. Raises NotBuiltError, DamagedError."""
-
-    def vector_index(self, mode: SearchMode) -> tuple[Artifact[VectorsInfo], VectorIndex]:
-        """Return the current vector index of a mode. Raises NotBuiltError, DamagedError."""
-
-
 class LagMonitor:
     """Compares the indexes of a project with its documents."""
 
-    def __init__(self, opened: OpenProject) -> None:
-        self._opened = opened
+    def __init__(self, loaded: LoadedProject) -> None:
+        self._loaded = loaded
         self._counts: dict[str, _MissingCount] = {}
 
-    def find_lag(self, ranker: str, mode: SearchMode) -> IndexLag | None:
+    def find_lag(self, ranker: str, mode: SearchMode = "hybrid") -> IndexLag | None:
         """Return what the index of a ranker lacks, or None if it is complete.
 
         An index is incomplete if it is older than the documents or not finished.
         """
-        run = f"'engine run {self._opened.project.argument}'"
-        if ranker != "bm25" and mode == "semantic" and self._opened.has_damaged_index:
+        run = f"'engine run {self._loaded.project.argument}'"
+        if ranker != "bm25" and mode == "semantic" and self._loaded.has_damaged_index:
             text = "The index of semantic search is damaged: the encoder of hybrid search answers."
             return IndexLag(f"{text} {run} builds it again.", "embed")
         try:
@@ -101,9 +68,10 @@ class LagMonitor:
         return self._describe_outdated(ranker, artifact.info.stage, missing)
 
     def _find_artifact(self, ranker: str, mode: SearchMode) -> Artifact[ArtifactInfo] | None:
+        """Return the artifact that a ranker uses in a mode."""
         if ranker == "bm25":
-            return self._opened.artifact(LexicalInfo)
-        return self._opened.vectors(mode)
+            return self._loaded.artifact(LexicalInfo)
+        return self._loaded.vectors(mode)
 
     def _count_missing(
         self, ranker: str, mode: SearchMode, artifact: Artifact[ArtifactInfo]
@@ -116,7 +84,7 @@ class LagMonitor:
             key = ranker
         else:
             key = f"{ranker} in {mode} search"
-        state = (*self._opened.state, artifact.folder)
+        state = (*self._loaded.state, artifact.folder)
         last = self._counts.get(key)
         start = time.monotonic()
         if last is None or (last.state != state and start >= last.next_at):
@@ -128,23 +96,24 @@ class LagMonitor:
         return last.missing
 
     def _compare_chunks(self, artifact: Artifact[ArtifactInfo], mode: SearchMode) -> int:
+        """Return how many live chunks an index lacks, by comparing all ids."""
         import numpy as np
 
-        store = self._opened.store
+        store = self._loaded.store
         if isinstance(artifact.info, LexicalInfo):
             if artifact.info.chunks_fingerprint == store.corpus_fingerprint():
                 return 0
-            indexed = self._opened.lexical_index().ids()
+            indexed = self._loaded.lexical_index().ids()
         else:
-            _, index = self._opened.vector_index(mode)
+            _, index = self._loaded.vector_index(mode)
             indexed = index.keys()
         is_missing = ~np.isin(store.chunk_ids(), indexed)
         return int(is_missing.sum())
 
     def _describe_unfinished(self, missing: int, mode: SearchMode) -> IndexLag:
         """Describe a vector index whose embedding is not finished."""
-        project = self._opened.project
-        total = self._opened.store.count("chunks")
+        project = self._loaded.project
+        total = self._loaded.store.count("chunks")
         others = "the others by keyword" if mode == "hybrid" else "the others not yet"
         text = f"{total - missing:,} of {total:,} chunks are searched by meaning so far, {others}."
         if project.is_running():
@@ -153,7 +122,7 @@ class LagMonitor:
 
     def _describe_outdated(self, ranker: str, stage: str, missing: int) -> IndexLag:
         """Describe an index that was built before the latest documents were read."""
-        project = self._opened.project
+        project = self._loaded.project
         if ranker == "bm25":
             search = "keyword search"
             command = "index"

@@ -122,6 +122,7 @@ class Listing:
         owners = self._loaded.store.owners_of(chunk_id for chunk_id, _ in fused.order)
 
         def find_day(scored: ScoredChunk) -> str:
+            """Return the day of a chunk's document, empty if the document was deleted."""
             chunk_id, _ = scored
             return days.get(owners.get(chunk_id, 0), "")
 
@@ -171,6 +172,7 @@ class Listing:
         )
 
     def _find_places(self, ranking: Ranking, *, by_document: bool) -> RankerPlaces:
+        """Return a ranking with its ranks by chunk, and by document if hits are grouped so."""
         ids, scores = ranking
         chunks = {chunk_id: rank for rank, chunk_id in enumerate(ids.tolist(), 1)}
         if by_document:
@@ -232,11 +234,10 @@ class Listing:
             chunks = self._loaded.store.chunks_by_id(ids)
             for chunk_id, score in block:
                 chunk = chunks.get(chunk_id)
-                if chunk is None:
-                    continue
                 is_full = len(present) >= top
-                if is_full and chunk.content_hash not in by_text:
+                if chunk is None or (is_full and chunk.content_hash not in by_text):
                     continue
+                # A document is looked for once, whatever the number of its passages.
                 if chunk.document_id not in documents:
                     card = self._loaded.store.document_card(chunk.document_id)
                     documents[card.id] = card if presence.has(card) else None

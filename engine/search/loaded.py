@@ -23,7 +23,6 @@ from engine.project.store.artifact_info import (
 )
 from engine.project.store.artifacts import Artifact, Info
 from engine.project.store.store import Store
-from engine.search.index_lag import IndexLag, LagMonitor
 from engine.search.latest import Latest
 from engine.settings.schema import SearchSettings, Settings
 
@@ -58,7 +57,6 @@ class LoadedProject:
         self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
         self._vectors: defaultdict[SearchMode, Latest[Floats]] = defaultdict(Latest)
         self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
-        self._lag = LagMonitor(self)
         # Folder of a semantic index that could not be opened, and the state of the database then.
         self._damaged: tuple[str, tuple[int, int]] | None = None
 
@@ -180,11 +178,7 @@ class LoadedProject:
             self._damaged = (artifact.folder, self.state)
         except NotBuiltError:  # a run has just removed it
             pass
-        return self.vector_index(mode)
-
-    def index_lag(self, ranker: str, mode: SearchMode = "hybrid") -> IndexLag | None:
-        """Return what the index of a ranker lacks, or None if it is complete."""
-        return self._lag.find_lag(ranker, mode)
+        return self.vector_index(mode)  # now the first index
 
     @property
     def has_damaged_index(self) -> bool:
@@ -215,6 +209,7 @@ class LoadedProject:
                     raise
 
     def _encode(self, query: str, artifact: Artifact[VectorsInfo]) -> Floats:
+        """Return the vector (d,) of a query for an index."""
         encoder = self.query_encoder(artifact)
         vector: Floats = encoder.encode_queries([query])[0]
         return vector
@@ -246,6 +241,7 @@ class LoadedProject:
         return cast("Encoder", encoder)
 
     def _check_unchanged(self, encoder: QueryEncoder, expected: str, info: VectorsInfo) -> None:
+        """Raise NotBuiltError if the files of an index's encoder have changed."""
         if encoder.fingerprint != expected:
             raise NotBuiltError(
                 f"The model {info.model} is not the one that the documents were embedded with.",
@@ -267,6 +263,11 @@ class LoadedProject:
         weight: float,
         graph: Callable[[], QueryEncoder | None] = lambda: None,
     ) -> QueryEncoder:
+        """Return the encoder that plays a role, loaded unless it is the last one in this role.
+
+        `graph` opens a stored graph of it, which is faster than the whole model, or returns None.
+        """
+
         def load() -> QueryEncoder:
             from engine.encoders.for_project import load_for_search, source_of
 
@@ -289,15 +290,11 @@ class LoadedProject:
             return settings
         vectors = self.artifact(VectorsInfo)
         evaluation = self.artifact(EvaluationInfo)
-        base_encoder = ""
-        share = VectorsInfo.usual_share
-        if vectors:
-            base_encoder = vectors.info.base_encoder
-            share = vectors.info.usual_share
-        chosen = FusionInfo("weighted", share)
+        info = vectors.info if vectors else VectorsInfo()
+        chosen = FusionInfo("weighted", info.usual_share)
         if evaluation:
-            evaluated = evaluation.info.model
-            if not base_encoder or not evaluated or evaluated == base_encoder:
+            known_models = {info.base_encoder, evaluation.info.model} - {""}
+            if len(known_models) < 2:
                 chosen = evaluation.info.fusion
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 

@@ -34,6 +34,7 @@ def _warm_up(searcher: ThreadSearcher, request: WarmUp) -> bool:
 
 
 def _read_document(searcher: ThreadSearcher, request: ReadDocument) -> DocumentText:
+    """Return the text of a document. Raises UsageError if there is none."""
     document = searcher.look().document(request.document_id)
     if document is None:
         raise UsageError(
@@ -97,6 +98,7 @@ def is_light(request: Request[Any], searcher: ThreadSearcher) -> bool:
 
 
 def _may_rerank(rerank: bool | None, searcher: ThreadSearcher) -> bool:
+    """Tell whether a keyword search may use the reranker."""
     if rerank is not None:
         return rerank
     try:

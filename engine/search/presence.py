@@ -11,6 +11,8 @@ from engine.core.records import Document
 
 _CLOCK_TOLERANCE = 2.0
 """Seconds by which the clocks of file systems may differ."""
+_UNKNOWN_STATUS = os.stat_result((0,) * 10)
+"""Status of a file that cannot be looked at: it counts as present and unchanged."""
 
 
 @dataclass(slots=True)
@@ -44,19 +46,21 @@ class Presence:
     def _read_status(self, source: Path, path: str) -> os.stat_result | None:
         """Return the status of a file, or of the archive that contains it; None if it is gone."""
         parts = path.split("/")
+        # From the whole path up: a file in an archive has the archive's status.
         for count in range(len(parts), 0, -1):
             try:
                 status = source.joinpath(*parts[:count]).stat()
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError):
-                return os.stat_result((0,) * 10)
+                return _UNKNOWN_STATUS
             if S_ISDIR(status.st_mode) and count < len(parts):
-                return None
+                return None  # A folder, not an archive that may contain the file.
             return status
         return None
 
     def _is_reachable(self, source: str) -> bool:
+        """Tell whether a source is a folder with content, looked up once for each source."""
         if source not in self._reachable:
             try:
                 with os.scandir(self.project / source) as entries:

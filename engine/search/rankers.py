@@ -132,6 +132,7 @@ class Rankers:
     def _rank_by_meaning(
         self, query: str, mode: SearchMode, depth: int, allowed: Ids | None
     ) -> Ranking:
+        """Rank by similarity with the query, among the allowed chunks only (None: all)."""
         _, index, vector = self.loaded.query_vector(query, mode)
         if allowed is None:
             return index.search(vector, depth)
@@ -177,6 +178,7 @@ def encoder_mode(mode: Mode) -> SearchMode:
 
 
 def _find_bounds(ranking: Ranking) -> tuple[float, float]:
+    """Return the lowest and the highest score."""
     _, scores = ranking
     return float(scores.min()), float(scores.max())
 
@@ -211,20 +213,22 @@ def put_codes_first(fused: Fused, text: str, rankings: Rankings, allowed: Ids | 
     return replace(fused, order=order)
 
 
-def hide_weak(ranking: Ranking, top: int, least: float | None, reason: str) -> tuple[Ranking, str]:
-    """Return a ranking without the chunks whose similarity is below `least`, and a note.
+def hide_weak(
+    ranking: Ranking, top: int, min_similarity: float | None, reason: str
+) -> tuple[Ranking, str]:
+    """Return a ranking without the chunks below a similarity, and a note.
 
-    The note counts the chunks hidden among the first `top`. If `least` is None, nothing is hidden,
-    for the given `reason`.
+    The note counts the chunks hidden among the first `top`. If the similarity is None, nothing is
+    hidden, for the given `reason`.
     """
-    if least is None:
+    if min_similarity is None:
         return ranking, f"No weak hits are hidden: {reason}."
     ids, similarities = ranking
-    is_kept = similarities >= least
+    is_kept = similarities >= min_similarity
     kept = (ids[is_kept], similarities[is_kept])
     hidden = int((~is_kept[:top]).sum())
     if hidden == 0:
         return kept, ""
     hits = "1 hit is" if hidden == 1 else f"{hidden} hits are"
-    note = f"{hits} hidden, less similar to the query than {least:.2f} (search.hide_weak)."
+    note = f"{hits} hidden, less similar to the query than {min_similarity:.2f} (search.hide_weak)."
     return kept, note

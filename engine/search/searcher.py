@@ -219,12 +219,13 @@ class Searcher:
         return hits
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
-        least, reason = self._loaded.threshold()
+        """Leave weak hits out of the semantic ranking, and note how many."""
+        min_similarity, reason = self._loaded.threshold()
         rankings.by_ranker["semantic"], note = hide_weak(
-            rankings.by_ranker["semantic"], top, least, reason
+            rankings.by_ranker["semantic"], top, min_similarity, reason
         )
         rankings.add_note(note)
-        if least is None:
+        if min_similarity is None:
             rankings.commands.append("evaluate")
 
     def _add_notes(
@@ -238,7 +239,7 @@ class Searcher:
         if query.names:
             rankings.notes.insert(0, f"Only in {' and '.join(query.names)}, which the query names.")
         for ranker in rankings.by_ranker:
-            lag = self._loaded.index_lag(ranker, encoder_mode(mode))
+            lag = self._typed.lag.find_lag(ranker, encoder_mode(mode))
             if lag:
                 rankings.add_note(lag.text)
                 if lag.command:

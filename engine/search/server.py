@@ -85,6 +85,7 @@ class Server:
         return True
 
     def _dispatch(self, key: Any, method: str, params: Any) -> None:
+        """Queue a request for the thread of its method, or answer that its params are invalid."""
         if method in METHODS:
             request = self._read(key, lambda given: read_request(method, given), params)
             if request:
@@ -113,6 +114,7 @@ class Server:
         return None
 
     def _queue_search(self, key: Any, request: Request[Any]) -> None:
+        """Queue a request that reads the project for one of the two searching threads."""
         light = is_light(request, self._reading)
         searcher = self._searchers[light]
 
@@ -147,6 +149,7 @@ class Server:
         return run_unless_superseded
 
     def _run(self, key: Any, task: Callable[[], Any]) -> None:
+        """Run a task, and answer with its result or its error."""
         try:
             self._answers.give(key, result=task())
         except BaseException as error:  # not even a panic of native code may end the server

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 
 from engine.lexical.characters import LINE_WITHIN
@@ -28,14 +28,14 @@ def snippet(text: str, matches: Sequence[Span], width: int = WIDTH) -> tuple[str
     start, end = _find_window(text, matches, max(1, width))
     before = "… " if text[:start].strip() else ""
     after = " …" if text[end:].strip() else ""
-    body, fold_offset = _fold(text[start:end])
+    body, offsets = _fold(text[start:end])
     shown = f"{before}{body}{after}"
     body_end = len(before) + len(body)
     marks: list[Span] = []
     for first, last in matches:
         if start <= first < last <= end:
-            left = len(before) + fold_offset(first - start)
-            right = len(before) + fold_offset(last - start - 1) + 1
+            left = len(before) + bisect_left(offsets, first - start)
+            right = len(before) + bisect_left(offsets, last - start - 1) + 1
             right = min(right, body_end)
             if left < right:
                 marks.append((left, right))
@@ -108,7 +108,8 @@ def _find_word_end(text: str, end: int, earliest: int) -> int:
 def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
     """Return the start of the `width` characters that contain the most different matches.
 
-    One pass over the matches, with a pointer to either end of the window.
+    Of the windows at the text's beginning and shortly before each match, the earliest such one. One
+    pass over the matches, with a pointer to either end of the window.
     """
     words = []
     anchors = [0]
@@ -122,7 +123,7 @@ def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
     right = 0
     last_begin = len(text) - width
     for anchor in anchors:
-        begin = max(0, min(anchor - width // 6, last_begin))
+        begin = max(0, min(anchor - width // 6, last_begin))  # a sixth is before the match
         end = begin + width
         while right < len(matches) and matches[right][1] <= end:
             held[words[right]] += 1
@@ -139,33 +140,21 @@ def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
     return best
 
 
-def _fold(text: str) -> tuple[str, Callable[[int], int]]:
+def _fold(text: str) -> tuple[str, list[int]]:
     """Fold runs of white space and control characters into single blanks, and strip the text.
 
-    A line break within Chinese or Japanese words becomes no blank. Returns the folded text, and a
-    function from an offset in `text` to the offset in the folded text.
+    A line break within Chinese or Japanese words becomes no blank. Returns the folded text, and for
+    each of its characters, and those stripped from its end, the offset in `text`.
     """
-    parts: list[str] = []
-    piece_start = 0
-    piece_starts = [0]
-    piece_ends: list[int] = []
-    removed = 0
-    shifts = [0]
+    folded = ""
+    offsets: list[int] = []
+    end = 0
     for match in _FOLDED.finditer(text):
-        piece_end = match.start()
-        blank = " " if match["blank"] and piece_end else ""
-        parts.append(text[piece_start:piece_end])
-        parts.append(blank)
-        piece_ends.append(piece_end)
-        piece_start = match.end()
-        piece_starts.append(piece_start)
-        removed += piece_start - piece_end - len(blank)
-        shifts.append(removed)
-    parts.append(text[piece_start:])
-    piece_ends.append(len(text))
-
-    def fold_offset(offset: int) -> int:
-        piece = bisect_right(piece_starts, offset) - 1
-        return min(offset, piece_ends[piece]) - shifts[piece]
-
-    return "".join(parts).rstrip(" "), fold_offset
+        start = match.start()
+        blank = " " if match["blank"] and start else ""
+        folded += text[end:start] + blank
+        offsets += range(end, start + len(blank))
+        end = match.end()
+    folded += text[end:]
+    offsets += range(end, len(text))
+    return folded.rstrip(" "), offsets

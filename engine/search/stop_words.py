@@ -96,6 +96,7 @@ def _score_passages(
 
 
 def _compile(words: list[str], *, any_case: bool) -> re.Pattern[str]:
+    """Return a pattern of words in a row, with any punctuation between them."""
     phrase = r"[\W_]+".join(map(re.escape, words))
     flags = re.IGNORECASE if any_case else re.NOFLAG
     return re.compile(rf"(?<![^\W_]){phrase}(?![^\W_])", flags)
@@ -131,7 +132,10 @@ def _find_titled_chunks(loaded: LoadedProject, pattern: re.Pattern[str]) -> list
 
 
 def _merge(scores: dict[int, float], found: Ranking) -> Ranking:
-    """Return the chunks by score, then by id, followed by the others that were found."""
+    """Return the chunks by score, then by id, followed by the others that were found.
+
+    The best score of the others is added to theirs, so that scores descend.
+    """
     import numpy as np
 
     found_ids, found_scores = found
@@ -146,6 +150,7 @@ def _merge(scores: dict[int, float], found: Ranking) -> Ranking:
 
 
 def _describe(words: list[str], *, is_found: bool) -> str:
+    """Return the note that the words are stop words, and whether passages contain them."""
     distinct: dict[str, str] = {}
     for word in words:
         distinct.setdefault(word.lower(), word)

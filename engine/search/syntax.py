@@ -24,7 +24,9 @@ from engine.lexical.characters import (
     word_pattern,
 )
 
+# "a phrase", or one that is not closed
 _QUOTED = '["“„«](?P<phrase>[^"“”„«»]*)(?:(?P<closing>["”“»])(?!\\w)|\\Z)'
+# -word, title:"a phrase", like:contracts/lease.pdf, word*, and plain words
 _OPERATOR = re.compile(
     rf"(?<![^\s(])(?P<minus>-)?(?P<field>(?i:title|like):)?(?:{_QUOTED}"
     r'|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|(?P<word>[^\W_][^\s"“”„«»]*))'
@@ -190,7 +192,7 @@ def parse(query: str) -> ParsedQuery:
         has_minus = part["minus"] is not None
         field = (part["field"] or "").lower()
         content = part["phrase"] or part["prefix"] or part["word"] or ""
-        is_excluded_word = has_minus and content[:1].isalpha()
+        is_excluded_word = has_minus and content[:1].isalpha()  # -5 is a number
         is_plain = part["word"] and not field and not is_excluded_word
         if is_plain or not _has_word(content) or (field == "like:" and has_minus):
             return part[0]

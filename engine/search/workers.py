@@ -37,6 +37,7 @@ class Worker:
         self._thread.start()
 
     def _run_jobs(self) -> None:
+        """Run jobs until None is queued, then `at_end`."""
         while job := self._jobs.get():
             job()
         if self._at_end is not None:

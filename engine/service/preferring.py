@@ -87,12 +87,12 @@ def _hash_key(key: str) -> str:
 def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
     """Return the held-out queries that were generated or imported for training, by their key."""
     from engine.evaluation.query_sets import rung_of_query
-    from engine.queries.choosing import made_by
+    from engine.queries.choosing import backend_of_queries
 
     heldout = [query for query in snapshot.store.queries() if query.split == "heldout"]
     if not heldout:
         return {}
-    backend = made_by(snapshot)
+    backend = backend_of_queries(snapshot)
     source_of = _build_source_namer(snapshot)
     questions: dict[str, Question] = {}
     for query in heldout:

@@ -12,7 +12,7 @@ from engine.evaluation.query_estimates import expected_untrained
 from engine.evaluation.query_sets import answerable_queries, generated_queries, heldout_queries
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo
-from engine.queries.choosing import is_extractive, made_by
+from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.from_documents import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
@@ -40,7 +40,7 @@ class QueryUses:
         settings = snapshot.settings
         queries = store.queries()
         chunks = store.chunks()
-        self._backend = made_by(snapshot)
+        self._backend = backend_of_queries(snapshot)
         self._use_judged = settings.evaluation.use_judged
         self._chunk_ids = {chunk.id for chunk in chunks}
         rows = train_rows(settings, queries, chunks, graded_texts_if_selected(snapshot))

@@ -16,6 +16,8 @@ BOUNDS = (
     ("maximum", "most", 0),
     ("exclusiveMaximum", "most", -1),
 )
+"""Name of a bound in JSON schema, in `SettingKey`, and the step from it to the next whole number
+that is allowed."""
 
 
 @cache
@@ -31,26 +33,30 @@ def describe_sections() -> tuple[SettingSection, ...]:
 
 def _read_key(name: str, schema: dict[str, Any]) -> SettingKey:
     """Return a key, from its JSON schema."""
-    values = schema.get("anyOf", [schema])
-    inner = next(value for value in values if value.get("type") != "null")
-    item = inner.get("items", inner)
+    # A key that may have no value has two schemas: that of its value, and null.
+    alternatives = schema.get("anyOf", [schema])
+    value = next(value for value in alternatives if value.get("type") != "null")
+    item = value.get("items", value)
     kind = "choice" if "enum" in item else KINDS[item["type"]]
-    if item is not inner:
+    if item is not value:
         kind = LIST_KINDS[kind]
     return SettingKey(
         name,
-        schema["description"],
-        kind,
-        tuple(item.get("enum", ())),
-        schema["default"],
-        len(values) > 1,
+        help=schema["description"],
+        kind=kind,
+        choices=tuple(item.get("enum", ())),
+        default=schema["default"],
+        optional=len(alternatives) > 1,
         common=schema["common"],
         **_read_bounds(item),
     )
 
 
 def _read_bounds(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the lowest and highest value; for whole numbers always one that is allowed."""
+    """Return the bounds of `SettingKey` that a JSON schema has.
+
+    Those of whole numbers are never open: they are values that are allowed.
+    """
     bounds: dict[str, Any] = {}
     is_whole = item.get("type") == "integer"
     for name, side, step in BOUNDS:

@@ -39,7 +39,8 @@ def change(
 def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of parsed tables with the changes applied.
 
-    Raises SettingsError for the removal of an unknown key.
+    A name without a dot is that of a whole section. Raises SettingsError for the removal of an
+    unknown key.
     """
     result = copy.deepcopy(dict(data))
     for dotted, value in changes.items():
@@ -62,17 +63,18 @@ def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 def _set_key(text: str, section: str, key: str, value: Any) -> str:
     """Return `text` with one key changed.
 
-    The usual layout is edited line by line; any other is left to tomlkit.
+    The usual layout is edited line by line; any other is left to tomlkit. An edit counts if the
+    new text means what it should.
     """
     dotted = f"{section}.{key}" if key else section
     wanted = _drop_empty(apply_changes(parse_tables(text), {dotted: value}))
     edits: tuple[Callable[[str, str, str, Any], str], ...] = (_edit_lines, _edit_with_tomlkit)
     for edit in edits:
-        # Errors of tomlkit are ValueErrors.
         try:
             changed = edit(text, section, key, value)
             if _drop_empty(parse_tables(changed)) == wanted:
                 return changed
+        # Errors of tomlkit are ValueErrors; the others come from text in an unusual layout.
         except (ValueError, TypeError, KeyError, AttributeError, SettingsError):
             continue
     raise SettingsError(
@@ -95,23 +97,21 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.split(newline)
     meaning = f"# {sections()[section].model_fields[key].description}"
-    line = f"{key} = {format_toml_value(value)}"
+    assignment = f"{key} = {format_toml_value(value)}"
     start = _find_line(rf"\[{section}\]\s*(#|$)", lines, 0, len(lines))
     if start is None:
         if value is None:
             return text
-        head = [""] if text.strip() else []
-        return text + newline.join([*head, f"[{section}]", meaning, line, ""])
+        blank = [""] if text.strip() else []
+        return text + newline.join([*blank, f"[{section}]", meaning, assignment, ""])
     end = _find_line(r"\[", lines, start + 1, len(lines)) or len(lines)
     position = _find_line(rf"{key}\s*=", lines, start, end)
     if value is None:
         if position is not None:
-            body = _remove_key(lines[start + 1 : end], position - start - 1, section, key)
-            # A section that has become empty is removed.
-            is_empty = not any(rest.strip() for rest in body)
-            lines[start:end] = [] if is_empty else [lines[start], *body]
+            lines[start:end] = _remove_key(lines[start:end], position - start, section, key)
         return newline.join(lines)
     if position is not None:
+        # It keeps the comment behind the former value, which may go over several lines.
         return _edit_with_tomlkit(text, section, key, value)
     commented = _find_line(_commented(key), lines, start, end)
     if commented is not None:
@@ -119,33 +119,35 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
         with suppress(ValueError):
             meaning = _read_comment(lines[commented].lstrip("# \t")) or meaning
         indent = _read_indent(lines[commented])
-        lines[commented : commented + 1] = [indent + meaning, indent + line]
+        lines[commented : commented + 1] = [indent + meaning, indent + assignment]
         return newline.join(lines)
-    after = end
-    while not lines[after - 1].strip():
-        after -= 1
-    lines[after:after] = [meaning, line]
+    while not lines[end - 1].strip():
+        end -= 1
+    lines[end:end] = [meaning, assignment]
     return newline.join(lines)
 
 
-def _remove_key(body: list[str], position: int, section: str, key: str) -> list[str]:
-    """Return the lines of a section without the key at `position`.
+def _remove_key(lines: list[str], position: int, section: str, key: str) -> list[str]:
+    """Return the lines of a section, its header first, without the key at `position`.
 
-    A user's comment behind the value stays, and a common key leaves its commented default.
+    A user's comment behind the value stays, and a common key leaves its commented default. Of a
+    section that has become empty, nothing is left.
     """
     field = sections()[section].model_fields[key]
     meaning = f"# {field.description}"
+    indent = _read_indent(lines[position])
     remaining = []
-    comment = _read_comment(body[position])
+    comment = _read_comment(lines[position])
     if comment not in ("", meaning):
-        remaining.append(comment)
-    if is_common(field) and _find_line(_commented(key), body, 0, len(body)) is None:
-        remaining.append(commented_default(key, field))
-    before = body[:position]
-    if before and before[-1].strip() == meaning:
+        remaining.append(indent + comment)
+    if is_common(field) and _find_line(_commented(key), lines, 0, len(lines)) is None:
+        remaining.append(indent + commented_default(key, field))
+    before = lines[:position]
+    if before[-1].strip() == meaning:
         before.pop()
-    indent = _read_indent(body[position])
-    return [*before, *(indent + rest for rest in remaining), *body[position + 1 :]]
+    kept = [*before, *remaining, *lines[position + 1 :]]
+    is_empty = not any(line.strip() for line in kept[1:])
+    return [] if is_empty else kept
 
 
 def _commented(key: str) -> str:
@@ -172,8 +174,8 @@ def _read_comment(line: str) -> str:
     """
     import tomlkit
 
-    (_, item), *_ = tomlkit.parse(line.strip()).body
-    return str(item.trivia.comment)
+    _, value = tomlkit.parse(line.strip()).body[0]
+    return str(value.trivia.comment)
 
 
 def _edit_with_tomlkit(text: str, section: str, key: str, value: Any) -> str:

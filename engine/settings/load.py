@@ -73,7 +73,8 @@ def parse_tables(text: str, origin: str = "project.toml") -> dict[str, Any]:
 
 
 def _explain_syntax(error: Exception, text: str, origin: str) -> SettingsError:
-    # tomllib gives the place in its message only.
+    """Return the error of a text that is not TOML, with the line if tomllib tells it."""
+    # tomllib gives the place in its message only: `… (at line 3, column 1)`.
     reason, _, place = str(error).partition(" (at ")
     reason = reason[:1].lower() + reason[1:]
     match = re.match(r"line (\d+)", place)
@@ -108,6 +109,10 @@ def validate(data: dict[str, Any], origin: str = "project.toml") -> Settings:
 
 
 def _explain(error: ValidationError, origin: str) -> SettingsError:
+    """Return the error that names all problems; the key of the first one is its place.
+
+    `origin`: the file, empty if the problems are in a change of it.
+    """
     problems = []
     advice = []
     keys = []
@@ -136,6 +141,7 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
 
 
 def _explain_value(key: str, value: Any) -> str:
+    """Return what is wrong with a value; the key of a list's item ends with its index."""
     from engine.settings.values import list_settings
 
     setting = list_settings().get(".".join(key.split(".")[:2]))
@@ -231,6 +237,7 @@ def commented_default(key: str, field: FieldInfo) -> str:
 
 
 def _refuse_undecodable(text: str) -> None:
+    """Raise SettingsError if UTF-8 cannot hold a text, which names the line."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -18,7 +18,7 @@ Prompt = Annotated[str, StringConstraints(strip_whitespace=False, max_length=200
 """A space at its end counts."""
 Preset = Literal["quick", "standard", "paper", "cl", "mafin", "pipelines"]
 PRESETS: tuple[str, ...] = get_args(Preset)
-# Words that stand for a key without a value.
+# Words that a user may write for a key without a value.
 FROM_PRESET = "from the preset"
 FROM_MODEL = "from the model"
 MAX_WHOLE_NUMBER = 1_000_000_000

@@ -40,14 +40,13 @@ class Setting:
     def allowed(self) -> str:
         """The allowed values in words, with an example: `a whole number (from 1), such as 10`."""
         key = self.key
-        bounds = self.range_text
-        noun = NOUNS.get(key.kind, "")
-        text = f"{noun} ({bounds})" if noun and bounds else noun or bounds
-        if noun and key.default not in (None, []):
-            example = to_text(key.default, key.kind)
-            if example:
-                text += f", such as {example}"
-        return text
+        noun = NOUNS.get(key.kind)
+        if noun is None:
+            return self.range_text
+        text = f"{noun} ({self.range_text})" if self.range_text else noun
+        # Of an empty list, the text would be [].
+        example = "" if key.default == [] else to_text(key.default, key.kind)
+        return f"{text}, such as {example}" if example else text
 
     @property
     def range_text(self) -> str:
@@ -59,18 +58,12 @@ class Setting:
             return f"any of: {', '.join(key.choices)}"
         if key.kind == "flag":
             return "true or false"
-        least = None if key.least is None else f"{key.least:,.10g}"
-        most = None if key.most is None else f"{key.most:,.10g}"
+        least = "" if key.least is None else f"{key.least:,.10g}"
         # The largest bound only guards against slips.
-        if key.most is not None and key.most >= MAX_WHOLE_NUMBER:
-            most = None
-        if least and most:
-            return f"{least} to {most}"
-        if least:
-            return f"from {least}"
-        if most:
-            return f"up to {most}"
-        return ""
+        if key.most is None or key.most >= MAX_WHOLE_NUMBER:
+            return f"from {least}" if least else ""
+        most = f"{key.most:,.10g}"
+        return f"{least} to {most}" if least else f"up to {most}"
 
 
 def list_settings() -> dict[str, Setting]:
@@ -101,6 +94,7 @@ def to_text(value: Any, kind: str) -> str:
 
 
 def _is_bare(item: str) -> bool:
+    """Tell whether an item of a list needs no quotes."""
     return bool(item) and item == item.strip() and not any(char in item for char in ',"[]\n')
 
 
@@ -133,6 +127,7 @@ def parse_text(text: str, key: SettingKey) -> Any:
 
 
 def _split_items(text: str) -> Any:
+    """Return the items of a list, written as JSON or with commas; text that is no JSON as it is."""
     if text.lstrip().startswith("["):
         try:
             return json.loads(text)
@@ -142,6 +137,7 @@ def _split_items(text: str) -> Any:
 
 
 def _read_number(text: Any) -> Any:
+    """Return the number that a text means; the text itself if it is no number."""
     for kind in (int, float):
         try:
             return kind(text)

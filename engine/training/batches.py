@@ -21,10 +21,11 @@ BoolArray = npt.NDArray[np.bool_]
 class Batch:
     """The input of a step.
 
-    `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending;
-    `positives` (q,) are columns of `chunks`, the evidence chunks (any, if lists as drawn lack
-    them); `bm25` (q, c) is float32; `candidates` (q, c) is set if a query sees only its own list,
-    which holds its evidence chunk; `gains` (q, c) are 2^grade − 1, if judgments have grades.
+    `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending.
+    `positives` (q,): the columns of the evidence chunks in `chunks`; any column for a list that
+    was drawn without it. `bm25` (q, c): scores in float32. `candidates` (q, c): the chunks with
+    which a query is compared; None if with all. `gains` (q, c): 2^grade − 1, if judgments have
+    grades.
     """
 
     queries: IntArray
@@ -38,20 +39,20 @@ class Batch:
 class BatchSampler:
     """Batches that depend only on (seed, step), so that a resumed training sees the same ones.
 
-    The evidence chunk is in every query's list: ready-made lists get it by `with_evidence`, unless
-    the data leaves them as drawn. A unit is a query or a list.
+    A unit is what a step draws: a ready-made list, or else a query. The evidence chunk is in every
+    query's list: ready-made lists get it by `with_evidence`, unless the data leaves them as drawn.
     """
 
     def __init__(self, data: TrainingData, config: TrainingConfig) -> None:
         self._data = data
         self._config = config
-        self._units = len(data.queries)
+        self._unit_count = len(data.queries)
         self._lists: SampledLists | None = None
         if config.uses_lists and data.lists:
             self._lists = data.lists
             if data.keep_evidence:
                 self._lists = with_evidence(data.lists, data)
-            self._units = len(self._lists.queries)
+            self._unit_count = len(self._lists.queries)
         self._everyday, self._others = self._split_units()
 
     def _split_units(self) -> tuple[IntArray, IntArray]:
@@ -77,12 +78,16 @@ class BatchSampler:
         return self._build_query_batch(units, step)
 
     def _draw_units(self, step: int) -> IntArray:
-        """Return the units of a step; of everyday queries the wanted share over all steps."""
-        size = min(self._config.queries_per_step, self._units)
+        """Return the units of a step, with the wanted share of everyday queries over all steps.
+
+        Of t steps of b queries, round(t · b · share) are everyday ones (METHODS.md §5, "Kinds of
+        queries").
+        """
+        size = min(self._config.queries_per_step, self._unit_count)
         share = self._config.everyday_share
         if share is None or not len(self._everyday):
-            return epoch_order([self._config.seed, Stream.UNITS], step, size, self._units)
-        before = step * size
+            return epoch_order([self._config.seed, Stream.UNITS], step, size, self._unit_count)
+        before = step * size  # units of all steps before this one
         after = before + size
         everyday_before = round(before * share)
         everyday_after = round(after * share)
@@ -95,15 +100,16 @@ class BatchSampler:
         return np.concatenate([everyday, others])
 
     def _draw_of_kind(self, units: IntArray, stream: Stream, first: int, last: int) -> IntArray:
-        """Return the units of the draws [first, last), none twice even if they are too few.
+        """Return the units of the draws [first, last); fewer if some would come twice.
 
-        Every pass is a new permutation.
+        Every pass over `units` is a new permutation.
         """
         last = min(last, first + len(units))
         chosen = draw_units([self._config.seed, stream], first, last, len(units))
         return units[chosen]
 
     def _build_query_batch(self, queries: IntArray, step: int) -> Batch:
+        """Return a batch of queries with their evidence chunks, negatives and judged chunks."""
         positives = self._data.positives[queries]
         rng = np.random.default_rng([self._config.seed, Stream.NEGATIVES, step])
         negatives = self._draw_negatives(queries, positives, rng)
@@ -115,17 +121,17 @@ class BatchSampler:
         chunks = np.unique(members[members >= 0])
         candidates = None
         if self._config.uses_own_negatives:
-            candidates = _find_members(chunks, members)
+            candidates = _mask_members(chunks, members)
         else:
             # Every query is compared with all chunks of the step, random ones among them.
-            chunks = np.union1d(chunks, self._draw_shared(step))
+            chunks = np.union1d(chunks, self._draw_shared_chunks(step))
         return Batch(
             queries=queries,
             chunks=chunks,
             positives=np.searchsorted(chunks, positives),
-            bm25=self._bm25(queries, chunks),
+            bm25=self._collect_bm25_scores(queries, chunks),
             candidates=candidates,
-            gains=_gains(chunks, grades),
+            gains=_compute_gains(chunks, grades),
         )
 
     def _collect_grades(self, queries: IntArray, positives: IntArray) -> list[dict[int, int]]:
@@ -139,7 +145,7 @@ class BatchSampler:
                 grades.append({int(positive): 1, **self._data.grades[row]})
         return grades
 
-    def _draw_shared(self, step: int) -> IntArray:
+    def _draw_shared_chunks(self, step: int) -> IntArray:
         """Return random chunks for all queries of a step, all of them in a small corpus."""
         total = len(self._data.chunks)
         wanted = self._config.shared_chunks
@@ -151,18 +157,18 @@ class BatchSampler:
     def _draw_negatives(
         self, queries: IntArray, positives: IntArray, rng: np.random.Generator
     ) -> IntArray:
-        """Return up to `negatives_per_query` distinct chunks of the wanted ranks per query (q, j).
+        """Return up to `negatives_per_query` distinct chunks for each query (q, j), padded with −1.
 
-        Padded with −1.
+        They are drawn from BM25's ranks `negative_ranks`, without the evidence chunk.
         """
         first, last = self._config.negative_ranks
         pool = self._data.ranked_ids[queries, first:last]  # (q, ranks)
         is_positive = pool == positives[:, None]
-        return _draw(pool, is_positive, self._config.negatives_per_query, rng)
+        return _draw_from_rows(pool, is_positive, self._config.negatives_per_query, rng)
 
-    def _bm25(self, queries: IntArray, chunks: IntArray) -> FloatArray:
-        """Return BM25 of every (query, chunk) pair (q, c), from the rankings."""
-        # The last element serves the padding −1.
+    def _collect_bm25_scores(self, queries: IntArray, chunks: IntArray) -> FloatArray:
+        """Return BM25 of every (query, chunk) pair (q, c) by the rankings; 0 beyond a ranking."""
+        # Column of each chunk of the data, −1 if not in `chunks`; the last serves the padding −1.
         column_of = np.full(len(self._data.chunks) + 1, -1, dtype=np.int64)
         column_of[chunks] = np.arange(len(chunks))
         columns = column_of[self._data.ranked_ids[queries]]  # (q, k)
@@ -173,13 +179,14 @@ class BatchSampler:
         return scores
 
     def _build_list_batch(self, lists: SampledLists, chosen: IntArray) -> Batch:
-        members = lists.chunks[chosen]  # (q, m)
+        """Return a batch of the `chosen` (q,) of the ready-made lists."""
+        members = lists.chunks[chosen]  # (q, m), padded with −1
         list_scores = lists.scores[chosen]
         queries = lists.queries[chosen]
         evidence = self._data.positives[queries]
         present = members >= 0
         needed = members[present]
-        # Entailment is between a query and its evidence chunk.
+        # Entailment is between a query and its evidence chunk, which may not be in its list.
         if self._config.similarity == "lorentz":
             needed = np.concatenate([needed, evidence])
         chunks = np.unique(needed)
@@ -187,14 +194,15 @@ class BatchSampler:
         columns = np.searchsorted(chunks, members[present])
         scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
         scores[rows, columns] = list_scores[present]
-        # Lists as drawn may lack the evidence chunk, but losses over lists need no positive.
+        # Lists as drawn may lack the evidence chunk, but losses over lists need no positive. As the
+        # last chunk is left out of the search, it gives a valid column in any case.
         positives = np.searchsorted(chunks[:-1], evidence)
         return Batch(
             queries=queries,
             chunks=chunks,
             positives=positives,
             bm25=scores,
-            candidates=_find_members(chunks, members),
+            candidates=_mask_members(chunks, members),
         )
 
 
@@ -205,26 +213,28 @@ def with_evidence(lists: SampledLists, data: TrainingData) -> SampledLists:
     answer the query, was not drawn from any interval, it replaces that first chunk; its score is
     BM25's, 0 outside of the ranking. A list that has it is unchanged.
     """
-    evidence = data.positives[lists.queries][:, None]
+    evidence = data.positives[lists.queries][:, None]  # (lists, 1)
     has_evidence = (lists.chunks == evidence).any(axis=1)
-    absent = np.flatnonzero(~has_evidence)
-    queries = lists.queries[absent]
-    is_evidence = data.ranked_ids[queries] == evidence[absent]  # (absent, k)
+    incomplete = np.flatnonzero(~has_evidence)  # (l,), rows of lists
+    queries = lists.queries[incomplete]
+    is_evidence = data.ranked_ids[queries] == evidence[incomplete]  # (l, k), at most one in a row
     evidence_scores = np.where(is_evidence, data.ranked_scores[queries], 0.0).sum(axis=1)
     chunks = np.array(lists.chunks)
     scores = np.array(lists.scores)
-    chunks[absent, 0] = evidence[absent, 0]
-    scores[absent, 0] = evidence_scores
+    chunks[incomplete, 0] = evidence[incomplete, 0]
+    scores[incomplete, 0] = evidence_scores
     return SampledLists(lists.queries, chunks, scores)
 
 
-def _draw(pool: IntArray, barred: BoolArray, count: int, rng: np.random.Generator) -> IntArray:
-    """Draw up to `count` distinct members of each row (q, p), never padding or a barred one.
+def _draw_from_rows(
+    pool: IntArray, barred: BoolArray, count: int, rng: np.random.Generator
+) -> IntArray:
+    """Draw up to `count` distinct members of each row of `pool` (q, p), never padding or barred.
 
     Returns (q, ≤ count), padded with −1.
     """
+    # The members with the lowest random keys are drawn; 2 is above every random key.
     keys = rng.random(pool.shape)
-    # 2 is above every random key.
     keys[(pool < 0) | barred] = 2.0
     order = np.argsort(keys, axis=1)[:, :count]
     chosen = np.take_along_axis(pool, order, axis=1)
@@ -232,8 +242,11 @@ def _draw(pool: IntArray, barred: BoolArray, count: int, rng: np.random.Generato
     return np.where(is_allowed, chosen, -1).astype(np.int64)
 
 
-def _find_members(chunks: IntArray, members: IntArray) -> BoolArray:
-    """Return which of the ascending `chunks` each row of `members` (q, m), padded, holds (q, c)."""
+def _mask_members(chunks: IntArray, members: IntArray) -> BoolArray:
+    """Return a mask (q, c): which of the ascending `chunks` are in each row of `members` (q, m).
+
+    `members` are padded with −1.
+    """
     present = members >= 0
     rows, _ = np.nonzero(present)
     columns = np.searchsorted(chunks, members[present])
@@ -242,10 +255,10 @@ def _find_members(chunks: IntArray, members: IntArray) -> BoolArray:
     return mask
 
 
-def _gains(chunks: IntArray, grades: Sequence[Mapping[int, int]]) -> FloatArray | None:
+def _compute_gains(chunks: IntArray, grades: Sequence[Mapping[int, int]]) -> FloatArray | None:
     """Return 2^grade − 1 of the ascending `chunks` for each query (q, c), 0 without a grade.
 
-    None without queries.
+    METHODS.md §2, "Recipe". None without any `grades`.
     """
     if not grades:
         return None
@@ -265,7 +278,10 @@ def epoch_order(seed: Sequence[int], step: int, size: int, units: int) -> IntArr
 
 
 def draw_units(seed: Sequence[int], first: int, last: int, units: int) -> IntArray:
-    """Return the units of the draws [first, last), counted from 0, as `epoch_order`."""
+    """Return the units of the draws [first, last), counted from 0 over all epochs.
+
+    Each epoch draws every unit once, in a permutation seeded by its number.
+    """
     epochs, offsets = np.divmod(np.arange(first, last), units)
     chosen = np.empty(len(epochs), dtype=np.int64)
     for epoch in np.unique(epochs).tolist():

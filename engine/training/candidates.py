@@ -36,7 +36,7 @@ def candidate_lists(
     for row, positive in enumerate(positives.tolist()):
         score_of = dict(zip(ranked[row].tolist(), scores[row].tolist(), strict=True))
         best = [positive, *ranked[row, :count].tolist(), *nearest[row, :count].tolist()]
-        members = [chunk for chunk in dict.fromkeys(best) if chunk >= 0]
+        members = [chunk for chunk in dict.fromkeys(best) if chunk >= 0]  # each once, in order
         lists.append(members)
         list_scores.append([score_of.get(chunk, 0.0) for chunk in members])
     return SampledLists(
@@ -55,14 +55,14 @@ def find_nearest(
     """
     encoder = load_encoder(context)
     sample = sample_indices(len(chunks), context.settings.training.seed)
-    of_chunks = chunk_vectors(context, encoder, [chunks[row] for row in sample])
+    sample_vectors = chunk_vectors(context, encoder, [chunks[row] for row in sample])  # (s, d)
     # A black box is asked for each text only once.
-    asked = add_cache(context, encoder) if config.augmentation else encoder
-    of_queries = asked.encode_queries(texts, lambda _: context.check_stop())
+    query_encoder = add_cache(context, encoder) if config.augmentation else encoder
+    query_vectors = query_encoder.encode_queries(texts, lambda _: context.check_stop())  # (n, d)
     similarity = encoder.similarity
-    rows, _ = rank_all(
-        similarity.query_form(of_queries),
-        similarity.chunk_form(of_chunks),
+    rows, _scores = rank_all(
+        similarity.query_form(query_vectors),
+        similarity.chunk_form(sample_vectors),
         sample,
         config.teacher_candidates,
     )

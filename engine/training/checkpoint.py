@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from engine.training.heldout import HeldOutFigures
 
 VERSION = 2
+"""Raised when checkpoints of before cannot be resumed."""
 KEPT = 2
+"""Number of checkpoints on disk."""
 
 
 @dataclass(slots=True)
@@ -31,9 +33,10 @@ class TrainingState:
     """The state of a training after `step` steps.
 
     `best_step` is None before the first held-out check; `first_ndcg` are that check's values by
-    query, at step 0. `history` has an entry per held-out check, or some of the losses alone; the
-    sums are of losses and target entropies since the last entry. `seconds` is the time over all
-    runs.
+    query, at step 0. `best_metric`: nDCG@10 of the best step, in percent. `stale`: the number of
+    checks since the best one. `history` has an entry per held-out check, or some of the losses
+    alone; the sums are of losses and target entropies of the `summed` steps since the last entry.
+    `stopped`: the patience is used up. `seconds` is the time over all runs.
     """
 
     step: int = 0
@@ -98,12 +101,12 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
 
     with disk_errors(f"The training checkpoint in {folder} could not be written."):
         folder.mkdir(parents=True, exist_ok=True)
-        for torn in folder.glob(".writing-*"):
-            try_remove_tree(torn)
+        for unfinished in folder.glob(".writing-*"):
+            try_remove_tree(unfinished)
         final = folder / f"step-{state.step:08d}"
         if _load(final, key) is not None:
             return
-        # What is there is torn, or belongs to another training.
+        # What may be there is damaged, or belongs to another training.
         try_remove_tree(final)
         plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         payload = serialise(plain)
@@ -112,7 +115,7 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
             (temporary / "tensors.safetensors").write_bytes(payload)
             (temporary / "state.json").write_text(json.dumps(content), encoding="utf-8")
-        # Later steps are torn, or belong to another training.
+        # Checkpoints of later steps are damaged, or belong to another training.
         checkpoints = _find_folders(folder)
         kept = [path for path in checkpoints if path.name <= final.name][:KEPT]
         for old in set(checkpoints) - set(kept):
@@ -122,7 +125,7 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
 def load_newest(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:
     """Read the newest whole checkpoint of the training named by `key`, or return None.
 
-    Torn checkpoints and those of other trainings are skipped.
+    Damaged checkpoints and those of other trainings are skipped.
     """
     for candidate in _find_folders(folder):
         loaded = _load(candidate, key)
@@ -142,7 +145,7 @@ def newest_step(folder: Path) -> int | None:
 
 
 def _load(folder: Path, key: str) -> tuple[TrainingState, dict[str, Tensor]] | None:
-    """Read a checkpoint, or return None if it is torn, of another version or another training."""
+    """Read a checkpoint, or return None if it is damaged, of another version or training."""
     from safetensors.torch import load as deserialise
 
     try:

@@ -21,6 +21,7 @@ from engine.settings.training_schema import (
 )
 
 SHARED_CHUNKS = 8192
+"""Random chunks of a step if only queries are trained: the chunks' vectors cost nothing then."""
 ALL_WEIGHTS_RATE = 2e-5
 """Peak learning rate for all weights; LoRA layers, which start at 0, take 50 times as much."""
 CUDA_SCALE = 32

@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.floating]
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """Queries, rankings and chunks, which are named by their position in `chunks` (N texts).
+    """n queries, their rankings, and N chunks, which are given by their position in `chunks`.
 
     `positives` (n,): each query's evidence chunk.
     `ranked_ids`, `ranked_scores` (n, k): BM25 rankings, best first, padded with −1. A chunk outside
@@ -111,7 +111,8 @@ def rows_of_chunks(ids: npt.NDArray[np.int64], row_of: Mapping[int, int]) -> npt
 
     `row_of` maps at least one id to its row.
     """
-    pairs = np.array(sorted(row_of.items()), dtype=np.int64)  # (n, 2)
+    pairs = np.array(sorted(row_of.items()), dtype=np.int64)  # (n, 2): id, row
     known = pairs[:, 0]
+    # Without the last one, an id beyond all known ones gets a valid place, too.
     places = np.searchsorted(known[:-1], ids)
     return np.where(known[places] == ids, pairs[places, 1], -1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ from engine.training.recipe import graded_texts_if_selected, is_of_source, teach
 from engine.training.stopping import StoppingQueries, choose_stopping_queries
 
 MIN_QUERIES = 20
+"""Minimum number of training queries; with fewer, no adapter is trained."""
 
 
 def train_rows(
@@ -117,7 +119,7 @@ def training_data(
     if config.objective == "plackett_luce" and source != "generated":
         grades = _grade_chunks(context, queries, texts, chunks, row_of)
 
-    # The chunks that are kept, among which rows get other numbers.
+    # The sample of chunks that is kept; a chunk's position among them replaces its row.
     needed = [positives, *_find_needed(stopping, lists, grades)]
     if config.negatives_per_query:
         first, last = config.negative_ranks
@@ -127,9 +129,7 @@ def training_data(
     position = np.full(len(chunks) + 1, -1, dtype=np.int64)
     position[kept] = np.arange(len(kept))
     kept_chunks = context.store.read_whole([chunks[row] for row in kept])
-    base_queries, base_chunks, base_heldout = _base_vectors(
-        context, config, texts, kept_chunks, stopping.texts
-    )
+    base = _encode_by_base(context, config, texts, kept_chunks, stopping.texts)
     if lists is not None:
         lists = replace(lists, chunks=position[lists.chunks])
     return TrainingData(
@@ -138,9 +138,9 @@ def training_data(
         ranked_ids=position[ranked_rows],
         ranked_scores=ranked_scores,
         chunks=[chunk.embedded_text for chunk in kept_chunks],
-        base_queries=base_queries,
-        base_chunks=base_chunks,
-        base_heldout=base_heldout,
+        base_queries=base.queries,
+        base_chunks=base.chunks,
+        base_heldout=base.heldout,
         heldout_queries=stopping.texts,
         heldout_positives=position[stopping.positives],
         heldout_hard=None if stopping.hard is None else position[stopping.hard],
@@ -190,7 +190,7 @@ def _grade_chunks(
     chunks: Sequence[Chunk],
     row_of: Mapping[int, int],
 ) -> list[dict[int, int]]:
-    """Return the grades of each text's relevant chunks by row, or nothing without any grades."""
+    """Return for each text the grades of its relevant chunks by row; nothing without any grades."""
     graded = graded_answers(context.project, queries, chunks, context.store.documents())
     if not graded:
         return []
@@ -227,42 +227,52 @@ def _find_everyday(
     return everyday
 
 
-def _base_vectors(
+class _BaseEncodings(NamedTuple):
+    """The untouched encoder's vectors, None for what the recipe does not use."""
+
+    queries: NDArray[np.float32] | None = None
+    chunks: NDArray[np.float32] | None = None
+    heldout: NDArray[np.float32] | None = None
+
+
+def _encode_by_base(
     context: StageContext,
     config: TrainingConfig,
     texts: list[str],
     chunks: Sequence[Chunk],
     heldout: Sequence[str],
-) -> tuple[NDArray[np.float32] | None, NDArray[np.float32] | None, NDArray[np.float32] | None]:
+) -> _BaseEncodings:
     """Return the untouched encoder's vectors of queries, chunks and held-out queries.
 
-    None for what the recipe does not use. Held-out queries are only encoded by a black box, which
-    is asked for each text only once.
+    Held-out queries are only encoded by a black box, which is asked for each text only once.
     """
     if not config.needs_vectors:
-        return None, None, None
+        return _BaseEncodings()
     from engine.encoders.for_project import add_cache, chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
-    of_chunks = chunk_vectors(context, encoder, chunks)
+    base_chunks = chunk_vectors(context, encoder, chunks)  # (N, d)
 
     def check_stop(_: int) -> None:
         context.check_stop()
 
     if not config.augmentation:
-        return encoder.encode_queries(texts, check_stop), of_chunks, None
+        return _BaseEncodings(encoder.encode_queries(texts, check_stop), base_chunks)
     vectors = add_cache(context, encoder).encode_queries([*texts, *heldout], check_stop)
-    return vectors[: len(texts)], of_chunks, vectors[len(texts) :]
+    return _BaseEncodings(vectors[: len(texts)], base_chunks, vectors[len(texts) :])
 
 
 def sampled_lists(
     context: StageContext, ranked: RankedLists, rows: list[int], row_of: dict[int, int]
 ) -> SampledLists:
-    """Return BMEmbed's lists: one chunk per rank interval (METHODS.md §1)."""
-    chosen = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])
+    """Return BMEmbed's lists: one chunk per rank interval (METHODS.md §1, "Sampling").
+
+    `rows`: the training queries among those of `ranked`; lists have their positions in `rows`.
+    """
+    trained = RankedLists(ranked.query_ids[rows], ranked.ids[rows], ranked.scores[rows])
     settings = context.settings.ranking
     seed = context.settings.training.seed
-    sampled = sample_lists(chosen, settings.m, settings.lists_per_query, seed, settings.strategy)
-    number_of = {query: number for number, query in enumerate(chosen.query_ids.tolist())}
-    owners = np.array([number_of[query] for query in sampled.queries.tolist()], dtype=np.int64)
-    return SampledLists(owners, rows_of_chunks(sampled.chunks, row_of), sampled.scores)
+    sampled = sample_lists(trained, settings.m, settings.lists_per_query, seed, settings.strategy)
+    position_of = {query: position for position, query in enumerate(trained.query_ids.tolist())}
+    queries = np.array([position_of[query] for query in sampled.queries.tolist()], dtype=np.int64)
+    return SampledLists(queries, rows_of_chunks(sampled.chunks, row_of), sampled.scores)

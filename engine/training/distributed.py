@@ -44,13 +44,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
-_APPEAR = timedelta(minutes=10)
+_START_TIMEOUT = timedelta(minutes=10)
 """How long the leader waits for the other processes, which were started with it."""
-_PATIENCE = timedelta(days=30)
+_WAIT_TIMEOUT = timedelta(days=30)
 """How long the others wait: a run may be paused, and earlier stages may take long."""
-_LOCAL = ("localhost", "127.0.0.1", "::1")
-_RELEASE = timedelta(seconds=10)
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_STORE_TIMEOUT = timedelta(seconds=10)
+"""How long the launcher's store may take to answer."""
 _WATCH_SECONDS = 1.0
+"""How often a process looks whether the leader has ended."""
 
 
 class Group(Peers):
@@ -73,10 +75,10 @@ class Group(Peers):
 
     def decide(self, value: T) -> T:
         """Return the value as `Peers.decide`. Raises StageError if a process is gone."""
-        box = [value if self.leads else None]
+        values = [value if self.leads else None]  # torch replaces the entry by the leader's
         with _connection_errors():
-            dist.broadcast_object_list(box, src=0, group=self._group, device=torch.device("cpu"))
-        return box[0]  # type: ignore[return-value]
+            dist.broadcast_object_list(values, src=0, group=self._group, device=torch.device("cpu"))
+        return values[0]  # type: ignore[return-value]
 
 
 def train_together(job: Job) -> TrainResult:
@@ -91,8 +93,8 @@ def train_together(job: Job) -> TrainResult:
     _check_devices(launch, job.hardware)
     why = "as launched; every process takes its share of a step's micro-batches"
     job.emit(Choice(stage=STAGE, setting="processes", value=str(launch.count), reason=why))
-    with _join(launch, _APPEAR) as peers, ExitStack() as resources:
-        _agree_on_version(peers)
+    with _join(launch, _START_TIMEOUT) as peers, ExitStack() as resources:
+        _check_version(peers)
         peers.decide(replace(job, emit=ignore, should_stop=never, should_finish=never))
         return train(_adapt_job(job, launch, peers, resources), peers)
 
@@ -111,9 +113,9 @@ def follow() -> None:
     if launch.spans_machines:
         threading.Thread(target=_exit_when_released, daemon=True).start()
     else:
-        threading.Thread(target=exit_with, args=(_find_leader(),), daemon=True).start()
-    with _join(launch, _PATIENCE) as peers, ExitStack() as resources:
-        _agree_on_version(peers)
+        threading.Thread(target=exit_after, args=(_find_leader(),), daemon=True).start()
+    with _join(launch, _WAIT_TIMEOUT) as peers, ExitStack() as resources:
+        _check_version(peers)
         job: Job = peers.decide(None)  # type: ignore[assignment]  # the leader's value
         with suppress(CancelledError):
             train(_adapt_job(job, launch, peers, resources), peers)
@@ -146,14 +148,15 @@ def _join(launch: Launch, wait: timedelta) -> Iterator[Group]:
             code="processes-not-connected",
         ) from error
     try:
-        yield Group(launch, dist.new_group(backend=backend, timeout=_PATIENCE))
+        yield Group(launch, dist.new_group(backend=backend, timeout=_WAIT_TIMEOUT))
     finally:
         dist.destroy_process_group()
 
 
 def _stay_on_this_machine() -> None:
+    """Let gloo and NCCL use the loopback interface only, if all processes are on this machine."""
     loopback = loopback_interface()
-    if loopback is not None and os.environ["MASTER_ADDR"] in _LOCAL:
+    if loopback is not None and os.environ["MASTER_ADDR"] in _LOOPBACK_NAMES:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
         os.environ.setdefault("NCCL_SOCKET_IFNAME", loopback)
 
@@ -172,7 +175,7 @@ def _check_devices(launch: Launch, hardware: Hardware) -> None:
         )
 
 
-def _agree_on_version(peers: Peers) -> None:
+def _check_version(peers: Peers) -> None:
     """Raise UsageError if the leader has another version of the program."""
     leaders_version = peers.decide(__version__)
     if leaders_version != __version__:
@@ -261,10 +264,11 @@ def _open_launcher_store() -> Store:
     host = os.environ["MASTER_ADDR"]
     port = int(os.environ["MASTER_PORT"])
     # Torch for Windows has no libuv, which the store's server alone would need.
-    return TCPStore(host, port, is_master=False, timeout=_RELEASE, use_libuv=False)
+    return TCPStore(host, port, is_master=False, timeout=_STORE_TIMEOUT, use_libuv=False)
 
 
 def _release_key() -> str:
+    """Return the key of the store that the leader sets; the launcher's restarts have their own."""
     return f"bmembed/released/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
 
 
@@ -283,8 +287,8 @@ def _exit_when_released() -> None:
     os._exit(0)
 
 
-def exit_with(leader: psutil.Process | None) -> None:
-    """Exit when the leader on this machine ends."""
+def exit_after(leader: psutil.Process | None) -> None:
+    """Wait until the leader on this machine has ended, and exit."""
     if leader is None:
         print("There is no leading process (RANK 0): this one ends.", file=sys.stderr)
     while leader is not None and _is_running(leader):

@@ -14,6 +14,7 @@ from engine.training.data import TrainingData
 from engine.training.streams import Stream
 
 _NORMAL_95 = 1.96
+"""Standard errors from the mean to the end of its 95 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,14 @@ def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None
     rng = np.random.default_rng([config.seed, Stream.HELDOUT])
     queries = np.sort(rng.permutation(total)[: config.heldout_queries])
     positives = data.heldout_positives[queries]
-    wanted = [positives]
+    by_priority = [positives]
     if data.heldout_hard is not None:
-        wanted.append(data.heldout_hard[queries].T.ravel())
-    wanted.append(rng.permutation(len(data.chunks)))
-    order = dict.fromkeys(np.concatenate(wanted).tolist())
-    order.pop(-1, None)
+        by_priority.append(data.heldout_hard[queries].T.ravel())  # all first ranks, all second, …
+    by_priority.append(rng.permutation(len(data.chunks)))
+    distinct = dict.fromkeys(np.concatenate(by_priority).tolist())
+    distinct.pop(-1, None)  # padding
     size = max(config.heldout_pool, len(np.unique(positives)))
-    chunks = np.sort(np.array(list(order)[:size], dtype=np.int64))
+    chunks = np.sort(np.array(list(distinct)[:size], dtype=np.int64))
     return HeldOutPool(queries, chunks, np.searchsorted(chunks, positives))
 
 
@@ -82,11 +83,11 @@ def measure(
     equal scores rank by their number.
     """
     scores = compute_scores(similarity, query_vectors, chunk_vectors)  # (h, p)
-    columns = positives[:, None]
-    positive_scores = np.take_along_axis(scores, columns, axis=1)
-    is_earlier = np.arange(scores.shape[1]) < columns
+    columns = positives[:, None]  # (h, 1)
+    positive_scores = np.take_along_axis(scores, columns, axis=1)  # (h, 1)
+    is_earlier = np.arange(scores.shape[1]) < columns  # (h, p)
     is_above = (scores > positive_scores) | ((scores == positive_scores) & is_earlier)
-    ranks = 1 + is_above.sum(axis=1)
+    ranks = 1 + is_above.sum(axis=1)  # (h,)
     hits = ranks <= 10
     return HeldOutFigures(hits, np.where(hits, 1 / np.log2(ranks + 1), 0.0))
 
@@ -101,5 +102,5 @@ def is_clearly_worse(later: npt.ArrayLike, first: npt.ArrayLike) -> bool:
     count = len(differences)
     if count < 2:
         return False
-    error = float(differences.std(ddof=1)) / math.sqrt(count)
-    return float(differences.mean()) + _NORMAL_95 * error < 0
+    standard_error = float(differences.std(ddof=1)) / math.sqrt(count)
+    return float(differences.mean()) + _NORMAL_95 * standard_error < 0

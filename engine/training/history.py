@@ -1,4 +1,4 @@
-"""The curve of a training, stored with its adapter; the database holds only what search needs."""
+"""The curve of a training: losses and held-out figures by step, in a file next to its adapter."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ from engine.training.streams import Stream, torch_seed
 
 STAGE = "train"
 _LENGTH_SAMPLE = 256
+"""Number of chunks whose vectors' mean length scales λ-Mafin (METHODS.md §2)."""
 Ended = Literal["all steps", "no gain", "asked"]
 
 
@@ -76,7 +77,10 @@ class Setup:
     peers: Peers = ALONE
 
     def key(self, before: Sequence[str] = (), after: Sequence[str] = ()) -> str:
-        """Return a name for all that decides the result: other checkpoints are not resumed."""
+        """Return a hash of all that decides the result: other checkpoints are not resumed.
+
+        `before` and `after` are further inputs.
+        """
         job = self.job
         device = job.hardware.device.partition(":")[0]
         dtype = job.hardware.dtype
@@ -90,7 +94,7 @@ def prepare(
 ) -> Iterator[Setup]:
     """Load the model and decide how steps are computed; `report`: emit these choices.
 
-    Raises ResourceError if memory runs out.
+    `whole`: as in `Student`. Raises ResourceError if memory runs out.
     """
     config = job.config
     hardware = job.hardware
@@ -114,10 +118,11 @@ def prepare(
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The gradients of a step for `trained`, which are some or all of the masters.
+    """The gradients of a step.
 
-    `loss` and `entropy` (of the targets, in nats) are means over the step, `rates` the learning
-    rates of the optimizer's groups, `tokens` how many were trained on.
+    `gradients` belong to the tensors `trained`, which are some or all of the masters. `loss` and
+    `entropy` (of the targets, in nats) are means over the step, `rates` the learning rates of the
+    optimizer's groups, `tokens` how many were trained on.
     """
 
     loss: float
@@ -129,15 +134,19 @@ class Gradients:
 
 
 class Loop(ABC):
-    """A training.
+    """A training, by fine-tuning or pre-training.
 
-    A subclass sets `optimizer` for all masters, prepares itself, and then calls `_repeat`.
+    A subclass sets `optimizer` for all masters, prepares itself, and then calls `_train`. A master
+    is the float32 copy of a trained tensor, which the optimizer changes. `pool`: what held-out
+    checks rank, None without them. `key` names the training's checkpoints. `best`: a copy of the
+    weights of the best step so far.
     """
 
     name: ClassVar[str]
-    of_what: ClassVar[str]
+    steps_suffix: ClassVar[str]
     """Words after "steps" where the number of steps is reported."""
     rate_setting: ClassVar[str]
+    """Setting of the learning rate."""
     optimizer: torch.optim.AdamW
     keeps_graphs = False
     """Whether the current step keeps the graphs of all its texts, so that none is encoded twice."""
@@ -200,8 +209,8 @@ class Loop(ABC):
         """Return the gradients of the next step."""
 
     @abstractmethod
-    def _why(self, ended: Ended) -> str:
-        """Say why the kept adapter is this one, empty if there is nothing to say."""
+    def _explain_end(self, ended: Ended) -> str:
+        """Return why the kept adapter is this one, empty if there is nothing to say."""
 
     @property
     def chooses_step(self) -> bool:
@@ -222,11 +231,11 @@ class Loop(ABC):
         return optimizer.pack(self.masters, self.best, self.optimizer)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `_tensors` returned."""
+        """Restore what `_tensors` has returned."""
         self.best = optimizer.restore(tensors, self.masters, self.optimizer)
         self._publish()
 
-    def _repeat(self) -> TrainResult:
+    def _train(self) -> TrainResult:
         """Train from the last checkpoint, or the prepared state, to the adapter."""
         self._resume()
         self.prepared = True
@@ -244,10 +253,10 @@ class Loop(ABC):
             self._stop_if_asked()
             if state.step > 0 and self.peers.decide(self.job.should_finish()):
                 return self._finish_early()
-            self._step()
+            self._make_step()
 
     def _finish_early(self) -> TrainResult:
-        """Measure a last time.
+        """Make a last held-out check, and return the result.
 
         The checkpoint is written before, so that a resumed training does not see this check.
         """
@@ -256,7 +265,8 @@ class Loop(ABC):
             self._check_heldout(last=True)
         return self._result("asked")
 
-    def _step(self) -> None:
+    def _make_step(self) -> None:
+        """Compute the gradients of a step, clip them, and change the weights."""
         config = self.config
         state = self.state
         started = time.monotonic()
@@ -275,7 +285,7 @@ class Loop(ABC):
         state.step += 1
         state.add(step.loss, step.entropy)
         seconds = time.monotonic() - started
-        self.meter.step(state.step, step.loss, max(step.rates), step.tokens, seconds)
+        self.meter.record_step(state.step, step.loss, max(step.rates), step.tokens, seconds)
 
     def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step, with its random seed.
@@ -364,6 +374,7 @@ class Loop(ABC):
         return self.encoder.chunks(self.pool_chunks)
 
     def _stop_if_asked(self) -> None:
+        """Raise CancelledError, after a checkpoint, if the training should stop."""
         if not self.peers.decide(self.job.should_stop()):
             return
         if self.prepared:
@@ -377,11 +388,13 @@ class Loop(ABC):
         self.counted_until = now
 
     def _save_checkpoint(self) -> None:
+        """Write a checkpoint; of several processes, only the leading one does."""
         self._count_seconds()
         if self.peers.leads:
             checkpoint.save(self.job.folder, self.key, self.state, self._tensors())
 
     def _resume(self) -> None:
+        """Go on from the newest checkpoint, if there is one. Only the leading process reads it."""
         newest = None
         if self.peers.leads:
             newest = checkpoint.load_newest(self.job.folder, self.key)
@@ -391,7 +404,7 @@ class Loop(ABC):
         self.state, tensors = newest
         self._restore(tensors)
         self.choose(
-            f"first step{self.of_what}",
+            f"first step{self.steps_suffix}",
             self.state.step,
             "a checkpoint of the same model, data and settings was found",
         )
@@ -400,8 +413,9 @@ class Loop(ABC):
         """Write the best adapter if held-out checks choose it, otherwise that of the last step."""
         self._count_seconds()
         state = self.state
-        if why := self._why(ended):
-            self.choose(f"steps{self.of_what}", state.step, why)
+        why = self._explain_end(ended)
+        if why:
+            self.choose(f"steps{self.steps_suffix}", state.step, why)
         weights = self.best if self.chooses_step else self.student.snapshot()
         adapter = self.job.folder / "adapter"
         if self.peers.leads:

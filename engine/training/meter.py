@@ -11,6 +11,7 @@ from engine.core.events import Emit, TrainStep
 
 EMIT_SECONDS = 0.25
 _SMOOTHING = 0.9
+"""Weight of the mean so far; the newest step has the rest."""
 
 
 class Meter:
@@ -25,9 +26,9 @@ class Meter:
         self._tokens = 0.0
         self._emitted_at = float("-inf")
 
-    def step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
+    def record_step(self, step: int, loss: float, rate: float, tokens: int, seconds: float) -> None:
         """Record step number `step` (from 1), which took `seconds` for `tokens`."""
-        keep = _SMOOTHING if self._seconds else 0.0
+        keep = _SMOOTHING if self._seconds else 0.0  # the first step has no mean before it
         self._seconds = keep * self._seconds + (1 - keep) * seconds
         self._tokens = keep * self._tokens + (1 - keep) * tokens
         now = time.monotonic()

@@ -74,7 +74,8 @@ def _pretrain(context: StageContext, job: Job) -> tuple[TrainResult | None, str]
     from engine.training.pretraining.mlm_head import why_unsuitable
 
     config = job.config
-    if reason := why_unsuitable(job.model, job.data.chunks):
+    reason = why_unsuitable(job.model, job.data.chunks)
+    if reason:
         return None, reason
     why = f"training.method is {config.method}"
     context.choose("pre-training", f"{config.pretrain_steps} steps", why)

@@ -59,24 +59,31 @@ def graded_texts_if_selected(snapshot: ProjectSnapshot) -> frozenset[str]:
 
 
 def _count_training_queries(snapshot: ProjectSnapshot) -> int:
+    """Return the number of training queries of `training.query_source`."""
     source = snapshot.settings.training.query_source
     if source == "all":
-        return snapshot.store.query_counts()[1].get("train", 0)
+        _by_kind, by_split = snapshot.store.query_counts()
+        return by_split.get("train", 0)
     graded = graded_texts_if_selected(snapshot)
     queries = [query for query in snapshot.store.queries() if query.split == "train"]
     return sum(is_of_source(query.text, source, graded) for query in queries)
 
 
 def set_steps(config: TrainingConfig, settings: Settings, count: int) -> TrainingConfig:
-    """Return the config with the steps of its `epochs` over so many queries, if it counts any."""
+    """Return the config with the steps of its `epochs` over `count` queries, if it has epochs."""
     if not config.epochs:
         return config
     queries = round(count * settings.training.query_share)
     lists = 1
     if config.uses_lists and not config.uses_candidates:
         lists = settings.ranking.lists_per_query
-    steps = math.ceil(max(1, queries) * lists / config.queries_per_step)
-    return replace(config, steps=config.epochs * steps, eval_every=steps, checkpoint_every=steps)
+    per_epoch = math.ceil(max(1, queries) * lists / config.queries_per_step)
+    return replace(
+        config,
+        steps=config.epochs * per_epoch,
+        eval_every=per_epoch,
+        checkpoint_every=per_epoch,
+    )
 
 
 def limit_epochs(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
@@ -93,9 +100,10 @@ def limit_epochs(config: TrainingConfig, data: TrainingData, settings: Settings)
 
 
 def config_of(settings: Settings) -> TrainingConfig:
-    """Return the config as `resolve_config`, without considering earlier choices of "auto".
+    """Return the preset with the changes of the settings, and what fits them.
 
-    These are choices of `queries.backend`. Raises SettingsError for values that do not go together.
+    `resolve_config` also knows the project: the backend for which `auto` stands, and the number of
+    queries. Raises SettingsError for values that do not go together.
     """
     preset = PRESETS[settings.training.preset]
     overrides = settings.training.overrides()
@@ -116,10 +124,10 @@ def config_of(settings: Settings) -> TrainingConfig:
     # LoRA layers take a higher rate than all weights.
     if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
         fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10
-    adapter_scope, _ = choose_adapter_scope(settings, config)
+    adapter_scope, _reason = choose_adapter_scope(settings, config)
     fitting["adapter_scope"] = adapter_scope
-    is_open = settings.training.shared_chunks is None
-    if adapter_scope == "queries" and config.compares_all and is_open:
+    is_unset = settings.training.shared_chunks is None
+    if adapter_scope == "queries" and config.compares_all and is_unset:
         fitting["shared_chunks"] = SHARED_CHUNKS
     return replace(config, **fitting)
 
@@ -133,7 +141,7 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
     numbers = WRITTEN_QUERIES.get(chosen.preset)
     if numbers is None or chosen.objective not in (None, "infonce"):
         return {}
-    # It learns of no query, so that its texts are as long as before a fine-tuning.
+    # Pre-training alone learns from no query.
     if chosen.method == "PT":
         return {}
     if chosen.teacher not in (None, "auto"):
@@ -194,7 +202,7 @@ def choose_adapter_scope(settings: Settings, config: TrainingConfig) -> tuple[Ad
 
 
 def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
-    """Return the teacher's name and the reason. `m` is the number of chunks in a list."""
+    """Return the teacher's name and the reason; `m`: the number of chunks in a sampled list."""
     if not config.needs_teacher:
         return "none", f"the loss '{config.objective}' learns from the evidence chunk alone"
     if config.teacher == "auto":
@@ -202,15 +210,16 @@ def teacher_choice(config: TrainingConfig, m: int) -> tuple[str, str]:
     if config.used_teacher != "cross-encoder":
         return config.used_teacher, "chosen in project.toml"
     queries = config.queries_per_step
-    in_own_list = 1 + config.negatives_per_query
-    width = queries * in_own_list + config.shared_chunks
+    own_chunks = 1 + config.negatives_per_query
+    chunks_per_query = queries * own_chunks + config.shared_chunks
     if config.uses_candidates:
-        width = config.list_width
+        chunks_per_query = config.list_width
     elif config.uses_lists:
-        width = m
+        chunks_per_query = m
     elif config.uses_own_negatives:
-        width = in_own_list
-    reason = f"chosen in project.toml; it scores up to {queries * width:,} pairs in a step"
+        chunks_per_query = own_chunks
+    pairs = queries * chunks_per_query
+    reason = f"chosen in project.toml; it scores up to {pairs:,} pairs in a step"
     return config.used_teacher, reason
 
 

@@ -73,7 +73,7 @@ class TrainStage(Stage):
         if config.uses_candidates:
             lists = {"candidates": config.teacher_candidates}
         elif config.uses_lists:
-            # The evidence chunk has its own BM25 score, which earlier lists did not give it.
+            # Sets these lists apart from those in which the evidence had another chunk's score.
             lists["evidence_score"] = "own"
         return {
             "rankings": rankings.fingerprint,
@@ -156,7 +156,7 @@ class TrainStage(Stage):
 
 
 def _report_choices(context: StageContext, config: TrainingConfig) -> None:
-    """Report what the recipe chose by itself, or differs in from project.toml."""
+    """Report what the recipe has chosen by itself, and where it departs from project.toml."""
     settings = context.settings
     if config.max_tokens < min(settings.corpus.chunk_tokens, settings.encoder.max_tokens):
         why = "longer ones are cut in training (training.max_tokens)"

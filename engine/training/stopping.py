@@ -16,12 +16,13 @@ from engine.metrics.relevance import pad_rows
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
-from engine.queries.choosing import is_extractive, made_by
+from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.from_documents import strip_chunks, written_within
 from engine.queries.heldout import related_in, unrelated_documents
 from engine.training.data import rows_of_chunks
 
 HARD_PER_QUERY = 10
+"""Number of BM25's best chunks of each query that compete in the held-out pool."""
 MIN_TO_STOP = 60
 """Minimum number of held-out queries for checks; with fewer, the last step counts.
 
@@ -34,7 +35,8 @@ difference of 5 points is two standard errors: about what an adaptation gains or
 class StoppingQueries:
     """Queries that decide when training stops.
 
-    `positives` (h,) are the rows of chunks that answer them, `hard` (h, j) those of competitors.
+    `positives` (h,) are the rows of chunks that answer them, `hard` (h, j) those of competitors,
+    padded with −1.
     `synthetic`: some of the queries were made from the documents.
     """
 
@@ -54,7 +56,8 @@ def choose_stopping_queries(
 
     Document-written queries and those worded as questions are pooled; if a file of validation
     queries was imported and is used, these alone count. If they are fewer than `MIN_TO_STOP`, there
-    are none, and the chunks are unchanged.
+    are none, and the chunks are unchanged. `ranked_rows` (n, k): BM25's ranking of each of the
+    `queries`, by rows of `chunks`.
     """
     store = context.store
     written: list[DocumentQuery] = []
@@ -62,7 +65,7 @@ def choose_stopping_queries(
     if not are_imported:
         related = related_in(store, store.documents())
         written = written_for_stopping(queries, document_queries(store), chunks, related)
-    rows = generated_for_stopping(queries, chunks, made_by(context))
+    rows = generated_for_stopping(queries, chunks, backend_of_queries(context))
     count = len(written) + len(rows)
     if count < MIN_TO_STOP:
         if are_imported:
@@ -78,19 +81,19 @@ def choose_stopping_queries(
     context.choose("stopped by", value, "they are of validation documents, and none is extractive")
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     written_texts = [query.text for query in written]
-    hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
+    written_hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
     if written:
         best = rows_of_chunks(_best_by_bm25(context, written_texts), row_of)
-        hard = without_answers(best, written, chunks)
+        written_hard = without_answers(best, written, chunks)
     generated = [queries[row] for row in rows]
     best_rows = ranked_rows[rows, :HARD_PER_QUERY].tolist()
-    ranked = pad_rows(best_rows, -1, np.int64, HARD_PER_QUERY)
+    generated_hard = pad_rows(best_rows, -1, np.int64, HARD_PER_QUERY)
     answers = _rows_of_answers(written, chunks, row_of)
     answers += [row_of[query.chunk_id] for query in generated]
     stopping = StoppingQueries(
         texts=[*written_texts, *(query.text for query in generated)],
         positives=np.array(answers, dtype=np.int64),
-        hard=np.concatenate([hard, ranked]),
+        hard=np.concatenate([written_hard, generated_hard]),
         synthetic=bool(rows),
     )
     return stopping, strip_chunks(chunks, written)
@@ -136,13 +139,13 @@ def written_for_stopping(
     """
     all_documents = {query.document_id for query in queries}
     others = {query.document_id for query in queries if query.split != "validation"}
-    free = unrelated_documents(others, related) & all_documents
-    present = {chunk.id for chunk in chunks} | {None}
-    times = Counter(query.text for query in written)
+    validation_documents = unrelated_documents(others, related) & all_documents
+    present = {chunk.id for chunk in chunks} | {None}  # None: the whole document is the answer
+    text_counts = Counter(query.text for query in written)
     usable = []
-    for query in written_within(free, written):
+    for query in written_within(validation_documents, written):
         # If a text has several answers, none of them is the one to find.
-        if query.chunk_id in present and times[query.text] == 1:
+        if query.chunk_id in present and text_counts[query.text] == 1:
             usable.append(query)
     return usable
 
@@ -163,13 +166,16 @@ def generated_for_stopping(
 def without_answers(
     hard: NDArray[np.int64], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
 ) -> NDArray[np.int64]:
-    """Return rows of chunks (h, j), with −1 for chunks of a document that answers as a whole."""
+    """Return rows of chunks (h, j), with −1 for chunks of a document that answers as a whole.
+
+    All of its chunks answer the query, so that none competes with the first one.
+    """
     owners = np.array([chunk.document_id for chunk in chunks])
-    asked = np.full(len(written), -1)
+    whole_answers = np.full(len(written), -1)  # (h,) ids of documents
     for row, query in enumerate(written):
         if query.chunk_id is None:
-            asked[row] = query.document_id
-    return np.where(owners[hard] == asked[:, None], -1, hard)
+            whole_answers[row] = query.document_id
+    return np.where(owners[hard] == whole_answers[:, None], -1, hard)
 
 
 def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int64]:

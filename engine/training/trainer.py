@@ -8,7 +8,7 @@ from torch import Tensor
 
 from engine.encoders.fingerprint import adapter_digest
 from engine.training.batches import Batch, BatchSampler
-from engine.training.compute.grad_cache import gradients
+from engine.training.compute.grad_cache import compute_gradients
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.optimizer import learning_rate
 from engine.training.compute.peers import ALONE, Peers
@@ -19,12 +19,12 @@ from engine.training.loop import Ended, Gradients, Loop, Setup, TrainResult, pre
 from engine.training.model.augmentation import Loss, add_black_box, require_vectors
 from engine.training.model.lora import read_initial_tensors
 from engine.training.model.student import Rows
-from engine.training.objectives.objective import Objective, PairScores
+from engine.training.objectives.objective import BaseVectors, Objective, PairScores
 from engine.training.objectives.pair_scores import pair_scores
 
 __all__ = ["TrainResult", "train"]
-_SCALED_BY = 32
-"""Number of texts of each kind from which the scale of hyperbolic vectors is measured."""
+_SCALE_SAMPLE = 32
+"""Number of queries, and of chunks, from which the scale of hyperbolic vectors is measured."""
 
 
 def train(job: Job, peers: Peers = ALONE) -> TrainResult:
@@ -42,8 +42,10 @@ def train(job: Job, peers: Peers = ALONE) -> TrainResult:
 
 
 class _Training(Loop):
+    """Fine-tuning: each step's loss compares vectors of queries and chunks."""
+
     name = "Training"
-    of_what = ""
+    steps_suffix = ""
     rate_setting = "learning_rate"
 
     def __init__(self, setup: Setup) -> None:
@@ -61,17 +63,19 @@ class _Training(Loop):
 
     def run(self) -> TrainResult:
         """Train from the last checkpoint, a given adapter or the base model to the adapter."""
-        base: tuple[FloatArray, FloatArray] | None = None
+        base: BaseVectors | None = None
         if self.config.needs_vectors:
-            base = (require_vectors(self.data.base_queries), require_vectors(self.data.base_chunks))
+            base = BaseVectors(
+                require_vectors(self.data.base_queries), require_vectors(self.data.base_chunks)
+            )
         # Chunks keep these vectors if only queries are trained.
         self.fixed: FloatArray | None = None
         if base is not None and self.config.adapter_scope == "queries":
-            self.fixed = base[1]
+            self.fixed = base.chunks
         # The geometry is set after the teacher's vectors, which are the untouched encoder's.
         if self.config.similarity == "lorentz":
-            queries = self.data.queries[:_SCALED_BY]
-            chunks = self.data.chunks[:_SCALED_BY]
+            queries = self.data.queries[:_SCALE_SAMPLE]
+            chunks = self.data.chunks[:_SCALE_SAMPLE]
             geometry = self.student.fit_geometry(self.config.curvature, queries, chunks)
             self.student.text_model.geometry = self.peers.decide(geometry)
         self.objective = Objective(self.config, base, self.hardware.device, self._pair_scores())
@@ -81,16 +85,17 @@ class _Training(Loop):
                 tensors = read_initial_tensors(self.job.start, self.student.masters)
             self.student.load(self.peers.decide(tensors))
             self.best = self.student.snapshot()
-        return self._repeat()
+        return self._train()
 
     def _gradients(self) -> Gradients:
+        """Return the gradients of the next step's batch, by GradCache."""
         config = self.config
         step = self.state.step
         student = self.student
         plan = self.plan
         batch = self.sampler.batch(step)
-        loss, entropy = self.objective.of(batch)
-        rows, batches = self._micro_batches(batch)
+        loss, entropy = self.objective.build_loss(batch)
+        rows, batches = self._build_micro_batches(batch)
         if self.fixed is not None:
             loss = self._add_fixed(self.fixed, batch, loss)
         if config.augmentation:
@@ -102,7 +107,7 @@ class _Training(Loop):
         def forward(micro: MicroBatch) -> Tensor:
             return student.forward([rows[i] for i in micro.places], micro.prompt_length)
 
-        value, parts = gradients(
+        value, weight_gradients = compute_gradients(
             forward,
             student.working,
             batches,
@@ -119,13 +124,13 @@ class _Training(Loop):
         return Gradients(
             loss=value,
             trained=list(student.masters.values()),
-            gradients=parts,
+            gradients=weight_gradients,
             rates=[rate],
             tokens=tokens,
             entropy=entropy,
         )
 
-    def _micro_batches(self, batch: Batch) -> tuple[Rows, list[MicroBatch]]:
+    def _build_micro_batches(self, batch: Batch) -> tuple[Rows, list[MicroBatch]]:
         """Return the token rows of queries, then of trained chunks, and their micro-batches."""
         student = self.student
         budget = self.plan.micro_batch_tokens
@@ -144,7 +149,10 @@ class _Training(Loop):
         return queries + chunks, batches
 
     def _add_fixed(self, fixed: FloatArray, batch: Batch, loss: Loss) -> Loss:
-        """Return a loss of the queries' vectors alone, with the fixed vectors of the chunks."""
+        """Return a loss of the queries' vectors (q, d), from one of all vectors (q + c, d).
+
+        The chunks have their `fixed` vectors (N, d).
+        """
         chunks = torch.from_numpy(fixed[batch.chunks]).to(self.student.device, torch.float32)
         return lambda vectors: loss(torch.cat([vectors, chunks]))
 
@@ -159,11 +167,13 @@ class _Training(Loop):
         self.choose("GradCache", "off" if self.keeps_graphs else "on", why)
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
+        """See `Loop`; fixed chunks need not be encoded."""
         if self.fixed is None:
             return super()._pool_vectors(pool)
         return self.fixed[pool.chunks].astype(np.float32)
 
-    def _why(self, ended: Ended) -> str:
+    def _explain_end(self, ended: Ended) -> str:
+        """See `Loop`."""
         state = self.state
         if ended == "all steps" and not self.chooses_step:
             if self.config.keep == "last":
@@ -180,6 +190,7 @@ class _Training(Loop):
         return f"{why}; the adapter of step {step} is kept"
 
     def _pair_scores(self) -> PairScores | None:
+        """Return the function to a cross-encoder's scores, None if none teaches."""
         if self.config.used_teacher != "cross-encoder":
             return None
         return pair_scores(

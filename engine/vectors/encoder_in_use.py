@@ -55,6 +55,7 @@ def has_foreign_adapter(snapshot: ProjectSnapshot) -> bool:
 
 
 def _is_of_another_model(snapshot: ProjectSnapshot, chosen: EvaluationInfo) -> bool:
+    """Tell whether evaluation chose an adapter, and for another model than the present one."""
     return bool(chosen.folders_read) and chosen.model != model_fingerprint(snapshot)
 
 

@@ -42,6 +42,7 @@ def inner_products(blocks: Sequence[Array], vector: Floats) -> Floats:
 
 
 def _compare_block(block: Array, vector: Floats) -> Floats:
+    """Return the cosines (m,) of a vector with a block's rows, by numkong where it helps."""
     row = np.ascontiguousarray(round_to(vector[None], block.dtype))
     if numkong is not None and block.dtype != np.float32 and len(block):
         distances = np.asarray(numkong.cdist(row, block, "angular"))
@@ -61,6 +62,7 @@ def round_to(rows: Floats, dtype: np.dtype[Any]) -> Array:
 
 
 def _compare_with_numpy(block: Array, vector: Floats) -> Floats:
+    """Return the cosines (m,) of a vector with a block's rows, 0 for rows of zeros."""
     similarities = np.zeros(len(block), np.float32)
     length = np.linalg.norm(vector)
     for start in range(0, len(block), _BLOCK):

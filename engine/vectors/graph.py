@@ -106,4 +106,8 @@ def _scale_to_int8(rows: Floats) -> NDArray[np.int8]:
 
 
 def _choose_length(width: int) -> float:
+    """Return the length of rows in int8.
+
+    A number that is ten times as large as the others then fits into 127.
+    """
     return 127 * max(1.0, math.sqrt(width) / 10)

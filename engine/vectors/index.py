@@ -13,36 +13,23 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
-from engine.core.disk import disk_errors, file_sha256, remembered_sha256, write_text
-from engine.core.errors import DamagedError, EngineError
+from engine.core.disk import disk_errors, file_sha256, write_text
+from engine.core.errors import EngineError
 from engine.encoders.geometry.similarity import COSINE, IndexForm, Similarity
 from engine.vectors.forms import DTYPES, index_form
 from engine.vectors.ids import distinct
+from engine.vectors.manifest import FORMAT_VERSION, GONE, damage_error, read_manifest
 
 if TYPE_CHECKING:
     from engine.core.arrays import Array, Floats, Ids, Ranking
     from engine.vectors.part import Part
 
-FORMAT_VERSION = 2
 REBUILD_SHARE = 0.2
 """Beyond this share of deleted rows the index is rebuilt, since every search still reads them."""
 CANDIDATES_PER_HIT = 8
 """Minimum number of candidates from graphs for each hit asked for."""
-GONE = "gone.npy"
-"""File with the places of the deleted rows."""
-
-_MALFORMED = (
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-"""What reading a malformed manifest, or the files that it names, may raise."""
 
 
 class Rows(Protocol):
@@ -98,6 +85,7 @@ class VectorIndex:
         self._parts = parts
         self._gone = gone
         ids_of_parts = [part.ids for part in parts]
+        # Place of each part's first row, and of the end.
         self._starts = np.cumsum([0, *map(len, ids_of_parts)])
         self._is_live = np.ones(self._starts[-1], bool)
         self._is_live[gone] = False
@@ -108,6 +96,7 @@ class VectorIndex:
         places = np.flatnonzero(self._is_live)
         all_ids = np.concatenate([np.empty(0, np.int64), *ids_of_parts])
         ids = all_ids[places]
+        # Ids ascending, with the places of their rows.
         order = np.argsort(ids, kind="stable")
         self._keys: Ids = ids[order]
         self._places: Ids = places[order]
@@ -178,8 +167,9 @@ class VectorIndex:
             if len(part.ids) > count:
                 break
             parts.popitem()
-            gone_here = gone[gone >= start] - start
-            gone = gone[gone < start]
+            is_here = gone >= start
+            gone_here = gone[is_here] - start
+            gone = gone[~is_here]
             kept = np.delete(np.arange(len(part.ids)), gone_here)
             ids.append(part.ids[kept])
             blocks.append(_read_blocks(part, kept, block))
@@ -264,14 +254,14 @@ class VectorIndex:
 
         from engine.vectors.part import map_parts
 
-        manifest = _read_manifest(folder)
+        manifest = read_manifest(folder)
         try:
             gone = np.load(folder / GONE).astype(np.int64)
             opened = cls(folder, manifest, map_parts(folder, manifest), gone, sizes)
         except Exception as error:
-            raise _build_damage(folder, str(error)) from None
+            raise damage_error(folder, str(error)) from None
         if opened.count != len(opened.keys()):
-            raise _build_damage(folder, "the manifest does not fit the index")
+            raise damage_error(folder, "the manifest does not fit the index")
         return opened
 
     @property
@@ -345,13 +335,13 @@ class VectorIndex:
         return self._find_nearest(self._find_candidates(query_row, k), query_row, k)
 
     def search_among(self, vector: Floats, allowed: Ids, k: int) -> Ranking:
-        """Search the keys in `allowed` only, exactly, whatever the size of the index."""
+        """Search as `search` does, among the ids `allowed` (n,) only and always exactly."""
         # First of all, as it rejects an invalid vector even if no key is allowed.
         query_row = self.query_row(vector)
         return self._find_nearest(self._find_places(allowed), query_row, k)
 
     def search_exactly(self, vector: Floats, k: int) -> Ranking:
-        """Search by comparing the query with all rows."""
+        """Search as `search` does, but by comparing the query with all rows."""
         return self._find_nearest(self._places, self.query_row(vector), k)
 
     def _find_nearest(self, places: Ids, query_row: Floats, k: int) -> Ranking:
@@ -419,6 +409,7 @@ class VectorIndex:
         return np.asarray(self._places[positions[is_present]])
 
     def _read_rows(self, places: Ids) -> Array:
+        """Return the stored rows at `places`."""
         return self._read_parts(places, lambda part: part.rows)
 
     def _read_parts(self, places: Ids, table: Callable[[Part], Array]) -> Array:
@@ -478,6 +469,7 @@ def _read_blocks(part: Part, places: Ids, size: int) -> Iterator[Array]:
 
 
 def _check_ids(ids: Ids, vectors: Rows) -> None:
+    """Raise ValueError unless ids are unique, not negative and as many as the vectors."""
     if len(ids) != vectors.shape[0]:
         raise ValueError(f"{len(ids)} ids do not fit vectors of shape {vectors.shape}")
     unique = distinct(ids)
@@ -486,6 +478,7 @@ def _check_ids(ids: Ids, vectors: Rows) -> None:
 
 
 def _refuse_not_finite(vectors: Floats) -> None:
+    """Raise EngineError for vectors with NaN or infinity."""
     import numpy as np
 
     if not np.isfinite(vectors).all():
@@ -495,63 +488,3 @@ def _refuse_not_finite(vectors: Floats) -> None:
             "Check the model, or use another.",
             code="vectors-not-finite",
         )
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest, and check its values and the sizes and checksums of the files.
-
-    Raises DamagedError.
-    """
-    try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        version = manifest["version"]
-        if version != FORMAT_VERSION:
-            why = f"its format is version {version}, that of another version of the program"
-            raise _build_damage(folder, why)
-        for key in ("count", "dimension", "removed"):
-            number = manifest[key]
-            if type(number) is not int or not 0 <= number < 2**31:
-                raise ValueError("its manifest holds impossible values")
-        if manifest["dimension"] <= index_form(manifest).added:
-            raise ValueError("its manifest holds impossible values")
-        _check_files(folder, manifest)
-    except _MALFORMED as error:
-        raise _build_damage(folder, f"{type(error).__name__}: {error}") from None
-    return cast(dict[str, Any], manifest)
-
-
-def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
-    """Check that all files are complete.
-
-    Raises ValueError, KeyError, TypeError or OSError if one is not.
-    """
-    import numpy as np
-
-    from engine.vectors.graph import graph_of
-    from engine.vectors.part import part_size
-
-    width = manifest["dimension"]
-    dtype = np.dtype(DTYPES[manifest["dtype"]])
-    for name, (rows, digest) in manifest["parts"].items():
-        if type(rows) is not int or rows < 1:
-            raise ValueError(f"{name} is of another size")
-        if (folder / name).stat().st_size != part_size(rows, width, dtype):
-            raise ValueError(f"{name} is of another size")
-        if remembered_sha256(folder / name) != digest:
-            raise ValueError(f"the checksum of {name} does not match")
-    for name, digest in manifest["graphs"].items():
-        if name not in manifest["parts"] or remembered_sha256(graph_of(folder / name)) != digest:
-            raise ValueError(f"the checksum of the graph of {name} does not match")
-    if remembered_sha256(folder / GONE) != manifest["gone"]:
-        raise ValueError(f"the checksum of {GONE} does not match")
-
-
-def _build_damage(folder: Path, why: str) -> DamagedError:
-    return DamagedError(
-        f"The vector index in {folder} is damaged.",
-        f"{why}.",
-        "Run 'engine embed --force' to build it again; keyword search still works.",
-        code="index-damaged",
-        stage="embed",
-        command="embed --force",
-    )

@@ -106,11 +106,13 @@ class IndexBuild:
 
     @property
     def _name(self) -> str:
+        """Name of the index's folder."""
         if self._kind is SemanticVectorsInfo:
             return f"{self._context.fingerprint}-semantic"
         return self._context.fingerprint
 
     def _build_info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
+        """Return the record of this index, as one of semantic search if it is that."""
         info = _build_info(self._context, encoder, self._chosen, len(self._ids))
         if self._kind is SemanticVectorsInfo:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
@@ -130,6 +132,7 @@ class IndexBuild:
         )
 
     def _write_index(self, folder: Path, encoder: Encoder, cache: EmbeddingCache) -> None:
+        """Embed the chunks, and write their index: an update of a similar one if possible."""
         import numpy as np
 
         from engine.vectors.index import VectorIndex
@@ -273,6 +276,7 @@ def _open_similar(
 def _open_if_similar(
     context: StageContext, artifact: Artifact[VectorsInfo], encoder: Encoder, dtype: str
 ) -> VectorIndex | None:
+    """Return the index of an artifact if it is intact and stores rows in the same form."""
     from engine.vectors.index import VectorIndex
 
     try:

@@ -85,11 +85,12 @@ class PartialIndex:
         start = time.monotonic()
         if start < self._due or not self._worthwhile:
             return
-        places = cache.find(keys)
+        places = cache.find(keys)  # −1 for a chunk that is not embedded yet
         is_embedded = places >= 0
         indexed = self.index.keys() if self.index else self._ids[:0]
         is_new = is_embedded & ~np.isin(self._ids, indexed)
         count = len(indexed) + int(is_new.sum())
+        # Once all are embedded, the whole index follows at once.
         if not is_embedded.all() and self._finds_more(count):
             vectors = CachedRows(cache, places[is_new], self._similarity)
             self._publish(self._ids[is_new], vectors)
@@ -109,6 +110,7 @@ class PartialIndex:
         return present.fingerprint != self._context.fingerprint and count > present.info.chunks
 
     def _publish(self, ids: Ids, vectors: CachedRows) -> None:
+        """Write an index with these chunks added, and make it the one that is searched."""
         context = self._context
         count = len(ids)
         if self.index is not None:

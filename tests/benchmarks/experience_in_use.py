@@ -31,7 +31,7 @@ from engine.evaluation.evidence import Evidence, RungName
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, parse_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option
-from engine.evaluation.selection import ProjectExperience, pair
+from engine.evaluation.selection import ProjectExperience, hybrid_option
 from engine.metrics.differences import paired_difference
 from tests.benchmarks.experience_results import (
     ORIGINS,
@@ -104,7 +104,7 @@ def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterat
         if mode == "semantic":
             reference = Option(BASE, BASE)
         else:
-            reference = pair(BASE, EQUAL)
+            reference = hybrid_option(BASE, EQUAL)
         candidates = [option for option in judged if option != reference]
         heldout = systems(run["figures"].get("heldout", {}), mode)
         compared = comparable(heldout, prior, mode, reference, origin)
@@ -114,7 +114,9 @@ def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterat
         else:
             ladder = []
         usual = comparable(judged, prior, mode, reference, origin)
-        found = decide(mode, ladder, reference, candidates, foreseen=prior.foresee(mode, usual))
+        found = decide(
+            mode, ladder, reference, candidates, prior_knowledge=prior.find_priors(mode, usual)
+        )
         chosen = next(option for option in judged if option.name == found.chosen)
         yield InUse(
             run, mode, found, paired_difference(100 * judged[chosen], 100 * judged[reference])
@@ -131,7 +133,7 @@ def systems(figures: Figures, mode: SearchMode) -> dict[Option, np.ndarray]:
             found[Option(encoder, encoder)] = np.array(figures[encoder][SEMANTIC])
             continue
         for share in sorted(SHARES, key=lambda one: (abs(one - EQUAL), one)):
-            found[pair(encoder, share)] = np.array(figures[encoder][f"{share:g}"])
+            found[hybrid_option(encoder, share)] = np.array(figures[encoder][f"{share:g}"])
     return found
 
 

@@ -37,7 +37,7 @@ def main() -> None:
     import torch
 
     from engine.runs.stage_process import peak_memory_mb
-    from engine.training.compute.grad_cache import gradients
+    from engine.training.compute.grad_cache import compute_gradients
     from engine.training.compute.micro_batches import MicroBatch, micro_batches
     from engine.training.compute.plan import free_memory, make_plan
     from engine.training.compute.workers import Workers, choose_workers
@@ -90,7 +90,7 @@ def main() -> None:
     student.training_mode()
     started = time.perf_counter()
     with Workers(count, threads) as workers:
-        value, found = gradients(
+        value, found = compute_gradients(
             forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=False
         )
     seconds = time.perf_counter() - started

@@ -25,9 +25,9 @@ from engine.evaluation.document_set import group_by_text, judgment_of
 from engine.evaluation.evidence import DECIDE_SHARE, Evidence, RungName
 from engine.evaluation.experience import Prior
 from engine.evaluation.gate.deciding import decide
-from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
 from engine.evaluation.judgments import Judgment, clusters_of
-from engine.evaluation.selection import pair
+from engine.evaluation.selection import hybrid_option
 from engine.metrics.random_effects import Normal
 from engine.models.catalogue import SHARES
 from engine.queries.from_documents import written_within
@@ -46,7 +46,7 @@ EFFECTS = {"interpolated": 0.5, "adapted": 1.0}
 ENCODERS = tuple(EFFECTS)
 REFERENCE: dict[SearchMode, Option] = {
     "semantic": Option("base", "base"),
-    "hybrid": pair("base", EQUAL),
+    "hybrid": hybrid_option("base", EQUAL),
 }
 EXPECTED: dict[SearchMode, Normal] = {"semantic": Normal(4.0, 3.0), "hybrid": Normal(1.5, 1.5)}
 """What experience says of both candidates: it expects more than there is."""
@@ -148,10 +148,10 @@ def candidates(mode: SearchMode, rung: RungName) -> list[Option]:
     if mode == "semantic":
         return [Option(name, name) for name in ENCODERS]
     if rung not in DECIDE_SHARE:
-        return [pair(name, EQUAL) for name in ENCODERS]
+        return [hybrid_option(name, EQUAL) for name in ENCODERS]
     shares = sorted(SHARES, key=lambda share: (round(abs(share - EQUAL), 1), share))
     return [
-        pair(name, share)
+        hybrid_option(name, share)
         for name in ("base", *ENCODERS)
         for share in shares
         if (name, share) != ("base", EQUAL)
@@ -200,13 +200,15 @@ def decisions(
     found = {}
     for mode, one in measured.items():
         options = candidates(mode, one.rung)
-        foreseen = NOTHING_FORESEEN
+        foreseen = NO_PRIOR_KNOWLEDGE
         if expected:
             likely = EXPECTED[mode]
             adapted = [option.name for option in options if option.encoder in EFFECTS]
-            foreseen = Foreseen({name: Prior(likely, 6, 5, likely.mean) for name in adapted}, {})
+            foreseen = PriorKnowledge(
+                {name: Prior(likely, 6, 5, likely.mean) for name in adapted}, {}
+            )
         found[mode] = decide(
-            mode, [one], REFERENCE[mode], options, foreseen=foreseen, samples=400, seed=seed
+            mode, [one], REFERENCE[mode], options, prior_knowledge=foreseen, samples=400, seed=seed
         )
     return found
 

@@ -235,7 +235,7 @@ def mutants(files: list[ScannedFile], count: int, processes: int) -> None:
             file = random.choice(small)
             path = Path(folder, f"{number:05}{file.absolute.suffix or '.eml'}")
             path.write_bytes(mutated(file.absolute.read_bytes()))
-            made.append(ScannedFile(folder, path.name, path, 0, 0, file.format))
+            made.append(ScannedFile(folder, path.name, str(path), 0, 0, file.format))
         watch = _Peak()
         outcomes, seconds = read_all(made, Limits(seconds=20), processes)
         peak = watch.end()

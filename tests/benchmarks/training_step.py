@@ -77,7 +77,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     """The engine's own step."""
     import torch
 
-    from engine.training.compute.grad_cache import gradients
+    from engine.training.compute.grad_cache import compute_gradients
     from engine.training.compute.micro_batches import MicroBatch, grid_length, micro_batches
     from engine.training.compute.workers import Workers
     from engine.training.model.student import Student
@@ -88,7 +88,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     hardware = choose_hardware("cpu", purpose="train")
     batch = BatchSampler(data, recipe).batch(0)
     student = Student(resolve_model(options.model), recipe, hardware)
-    loss, _ = Objective(recipe, None, "cpu").of(batch)
+    loss, _ = Objective(recipe, None, "cpu").build_loss(batch)
     masters = list(student.masters.values())
     optimizer = torch.optim.AdamW(masters, lr=recipe.learning_rate)
     queries = student.query_rows([data.queries[i] for i in batch.queries])
@@ -105,7 +105,7 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
         return student.forward([rows[i] for i in micro.places])
 
     def step() -> float:
-        value, found = gradients(
+        value, found = compute_gradients(
             forward,
             student.working,
             batches,
@@ -144,7 +144,7 @@ def plain(options: argparse.Namespace) -> dict[str, float]:
     torch.manual_seed(recipe.seed)
     add_lora(transformer, recipe)
     transformer.train()
-    loss, _ = Objective(recipe, None, "cpu").of(batch)
+    loss, _ = Objective(recipe, None, "cpu").build_loss(batch)
     optimizer = torch.optim.AdamW(lora_parameters(transformer).values(), lr=recipe.learning_rate)
     settings = {"truncation": True, "max_length": MAX_TOKENS, "return_tensors": "pt"}
     queries = tokenizer([data.queries[i] for i in batch.queries], padding=True, **settings)

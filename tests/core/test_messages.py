@@ -165,10 +165,10 @@ def test_a_gain_that_is_not_shown_although_its_interval_or_p_seems_to_show_it_is
 ) -> None:
     gap = Difference(6.4, low, 12.4, 0.98, "no difference shown", 0.06)
     row = GateRow("adapted 0.6", "adapted", 0.6, gap, p, outcome)
-    assert bool(GateTable("hybrid", "judged", 40, (row,), decided).format_strict) is explained
+    assert bool(GateTable("hybrid", "judged", 40, (row,), decided).strictness_note) is explained
     unmeasured = GateRow("adapted 0.7", "adapted", 0.7, None, 1.0, outcome)
-    assert not GateTable("hybrid", "judged", 40, (unmeasured,), decided).format_strict
-    flattering = GateTable("hybrid", "model", 40, (row,), decided).format_strict
-    assert (flattering != GateTable("hybrid", "judged", 40, (row,), decided).format_strict) is (
+    assert not GateTable("hybrid", "judged", 40, (unmeasured,), decided).strictness_note
+    flattering = GateTable("hybrid", "model", 40, (row,), decided).strictness_note
+    assert (flattering != GateTable("hybrid", "judged", 40, (row,), decided).strictness_note) is (
         explained
     )

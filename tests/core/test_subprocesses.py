@@ -21,7 +21,7 @@ from engine.core.subprocesses import (
     read_error,
     run_in_subprocess,
     spawn,
-    to_dict,
+    to_short_dict,
 )
 from engine.settings.schema import Settings
 
@@ -68,7 +68,7 @@ def test_a_child_whose_own_child_keeps_its_output_can_be_ended() -> None:
 
 def test_the_error_on_the_last_line_is_read() -> None:
     error = InputError("It is empty.", "It has 0 bytes.", "Choose another.", code="empty-file")
-    read = read_error(f"noise of a library\n{json.dumps(to_dict(error))}\n", 3)
+    read = read_error(f"noise of a library\n{json.dumps(to_short_dict(error))}\n", 3)
     assert isinstance(read, InputError)
     assert read.as_dict() == error.as_dict()
 

@@ -113,8 +113,10 @@ def test_disk() -> None:
             "ranking": {"k": 40},
         }
     )
-    first = estimate_disk_space(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=True)
-    later = estimate_disk_space(SIZE, RECIPE, settings, chunks=50, copied=1234, base_graph=False)
+    first = estimate_disk_space(SIZE, RECIPE, settings, chunks=50, text_bytes=1234, base_graph=True)
+    later = estimate_disk_space(
+        SIZE, RECIPE, settings, chunks=50, text_bytes=1234, base_graph=False
+    )
     vectors = 3 * 50 * (2 * 10 + 32)
     index = 50 * (3 * 10 + 160)
     rankings = 70 * 40 * 12
@@ -122,7 +124,7 @@ def test_disk() -> None:
     assert later == vectors + index + 2 * 1000 * 4 + rankings + 14 * adapter + 1234
     assert first == later + 1000 * 4
     every = replace(RECIPE, weights="all")
-    whole = estimate_disk_space(SIZE, every, settings, chunks=50, copied=1234, base_graph=False)
+    whole = estimate_disk_space(SIZE, every, settings, chunks=50, text_bytes=1234, base_graph=False)
     assert whole - later == 14 * 4 * (1000 - 3 * 100)
 
 

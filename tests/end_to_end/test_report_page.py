@@ -91,7 +91,7 @@ def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) ->
 
 def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict[str, Any]) -> None:
     verdict = verdict_of(report)
-    page = html.document_fromstring(render(report, TEMPLATE))
+    page = html.document_fromstring(render(report))
     unfolded = " ".join(
         page.xpath("//body//text()[count(ancestor::details) = count(ancestor::summary)]")
     )
@@ -292,14 +292,12 @@ def marked(report: dict[str, Any]) -> dict[str, Any]:
 def test_every_number_on_the_page_stands_in_report_json(report, change) -> None:
     changed = change(report)
     known = roundings(changed)
-    numbers = list(shown(render(changed, TEMPLATE), changed))
+    numbers = list(shown(render(changed), changed))
     assert len(numbers) > 500
     assert not {number: text for number, text in numbers if number not in known}
 
 
 def test_a_number_that_is_not_in_report_json_is_noticed(report) -> None:
-    page = render(marked(report), TEMPLATE).replace(
-        "queries measured", "queries measured in 12.5 ways", 1
-    )
+    page = render(marked(report)).replace("queries measured", "queries measured in 12.5 ways", 1)
     known = roundings(marked(report))
     assert [number for number, _ in shown(page, report) if number not in known] == ["12.5"]

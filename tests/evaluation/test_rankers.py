@@ -17,8 +17,8 @@ from engine.core.errors import CancelledError
 from engine.evaluation import candidates, rankers
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import (
+    AllExcept,
     Rankers,
-    Without,
     build_plain_index,
     products_of,
     rank_within,
@@ -62,8 +62,8 @@ def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
 
 
 def test_each_query_is_ranked_among_its_own_chunks() -> None:
-    among = [None, np.array([10, 20, 99]), np.array([40]), np.array([], dtype=np.int64)]
-    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, among)
+    allowed = [None, np.array([10, 20, 99]), np.array([40]), np.array([], dtype=np.int64)]
+    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, allowed)
     assert ids.tolist() == [[10, 20, 30], [20, 10, -1], [40, -1, -1], [-1, -1, -1]]
     np.testing.assert_allclose(scores[0], [1, 0.8, 0.6], atol=1e-6)
     np.testing.assert_allclose(scores[1, :2], [0.6, 0], atol=1e-6)
@@ -82,16 +82,16 @@ def test_what_is_left_out_is_all_that_is_held() -> None:
     matches = [FilenameMatch(""), FilenameMatch("", frozenset({2})), FilenameMatch("")]
     one = QuerySet("titles", "document", [], matches, ignored=[{40, 10}, {40}, ()])
     found = Rankers(SimpleNamespace(), chunks).find_allowed(one)  # type: ignore[arg-type]
-    assert isinstance(found[0], Without)
+    assert isinstance(found[0], AllExcept)
     assert [getattr(row, "ids", row).tolist() for row in found[:2]] == [[10, 40], [30]]  # type: ignore[union-attr]
     assert found[2] is None
-    among = [
-        Without(np.array([10, 15, 40])),
-        Without(np.array([5, 10, 20, 30, 40, 99])),
+    allowed = [
+        AllExcept(np.array([10, 15, 40])),
+        AllExcept(np.array([5, 10, 20, 30, 40, 99])),
         None,
         None,
     ]
-    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, among)
+    ids, scores = rank_within(QUERIES, CHUNKS, KEYS, 3, allowed)
     assert ids.tolist() == [[20, 30, -1], [-1, -1, -1], [10, 20, 30], [40, 30, 20]]
     np.testing.assert_allclose(scores[0], [0.8, 0.6, -np.inf], atol=1e-6)
 
@@ -101,7 +101,7 @@ def test_left_out_chunks_change_nothing_else() -> None:
     chunks, queries = (rng.normal(size=(count, 8)).astype(np.float32) for count in (500, 40))
     keys = np.arange(0, 1500, 3)
     left_out = [np.sort(rng.choice(keys, rng.integers(1, 450), replace=False)) for _ in queries]
-    found = rank_within(queries, chunks, keys, 60, [Without(ids) for ids in left_out])
+    found = rank_within(queries, chunks, keys, 60, [AllExcept(ids) for ids in left_out])
     wanted = rank_within(queries, chunks, keys, 60, [np.setdiff1d(keys, ids) for ids in left_out])
     np.testing.assert_array_equal(found[0], wanted[0])
     np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5, atol=1e-5)

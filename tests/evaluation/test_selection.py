@@ -24,7 +24,7 @@ from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.selection import (
-    Choosing,
+    EncoderChooser,
     ProjectExperience,
     experience_for,
     explain_experience,
@@ -120,11 +120,11 @@ def choice_of(
     use_judged: bool = True,
     reference: float | None = EQUAL,
     **parts: Any,
-) -> Choosing:
+) -> EncoderChooser:
     evaluation = {"bootstrap_samples": 600, "use_judged": use_judged}
     settings = validate({"search": dict(search or {}), "evaluation": evaluation})
     fuser = HybridFusion(settings, bm25_scores)
-    return Choosing(settings, sets, fuser, lambda ids: ids, reference, **parts)
+    return EncoderChooser(settings, sets, fuser, lambda ids: ids, reference, **parts)
 
 
 def names(decision: Decision) -> list[str]:
@@ -200,7 +200,7 @@ def test_semantic_search_has_a_decision_of_its_own() -> None:
 
 def test_the_number_of_pairs_is_accounted_for() -> None:
     few: Queries = [(bm25, encoders, 3) for bm25, encoders, _ in QUERIES]
-    found = choice_of(query_set(queries=few)).hybrid([ADAPTED])
+    found = choice_of(query_set(queries=few)).decide_hybrid([ADAPTED])
     p = {one.name: one.p for one in found.candidates}
     # Three queries of nine gain with "adapted 0.6", others change nothing. All 2⁹ tosses are tried:
     # of one pair alone, one in 2³ reaches t. "base 0.4" has three queries that lose, "base 0.6" and
@@ -254,7 +254,9 @@ def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> No
     titles = query_set(
         "document", [("ahead", {BASE: ALWAYS, INTERPOLATED: ALWAYS, ADAPTED: late}, 50)]
     )
-    found = choice_of(titles, experience=known(hybrid=shares)).hybrid([INTERPOLATED, ADAPTED])
+    found = choice_of(titles, experience=known(hybrid=shares)).decide_hybrid(
+        [INTERPOLATED, ADAPTED]
+    )
     assert measured(found) == pytest.approx(
         {"interpolated-0.5 0.5": 0.0, "adapted 0.6": -100 * (1 - SECOND)}
     )
@@ -268,7 +270,7 @@ def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> No
 def test_other_shares_are_expected_if_judged_questions_measure_them(count, expected) -> None:
     shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
     judged = query_set(queries=[("ahead", {BASE: ALWAYS, ADAPTED: ALWAYS}, count)])
-    found = choice_of(judged, experience=known(hybrid=shares)).hybrid([ADAPTED])
+    found = choice_of(judged, experience=known(hybrid=shares)).decide_hybrid([ADAPTED])
     assert [name for name, outcome in outcomes(found).items() if outcome == "expected"] == expected
 
 
@@ -307,13 +309,13 @@ def test_judged_questions_that_a_generator_made_decide_nothing() -> None:
 
 def test_a_foreign_encoder_has_a_small_share_of_which_experience_says_nothing() -> None:
     one = choice_of(query_set("document"), reference=FOREIGN, experience=known(hybrid=SHARES))
-    decision = one.hybrid([ADAPTED])
+    decision = one.decide_hybrid([ADAPTED])
     assert decision.reference == "base 0.1"
     assert names(decision)[:4] == ["base 0.2", "base 0.3", "base 0.4", "base 0.5"]
     assert names(decision)[4:] == [f"adapted {share}" for share in (0.1, 0.2, 0.3, 0.4, 0.5)]
     assert list(measured(decision)) == ["adapted 0.1"]
     assert {row.expectation for row in decision.candidates} == {None}
-    assert one.semantic([ADAPTED]).candidates[0].expectation is not None, (
+    assert one.decide_semantic([ADAPTED]).candidates[0].expectation is not None, (
         "of semantic search it holds"
     )
 
@@ -369,7 +371,7 @@ def outcomes(decision: Decision) -> dict[str, str]:
 def test_questions_judged_only_where_two_lists_differ_count_too() -> None:
     full = query_set(queries=encoders(NEVER, NEVER, NEVER, 100))
     gained = choice_of(full, focused=focused_set(encoders(NEVER, NEVER, ALWAYS, 200)))
-    found = gained.semantic([INTERPOLATED, ADAPTED])
+    found = gained.decide_semantic([INTERPOLATED, ADAPTED])
     assert (found.chosen, found.standing, found.rung, found.queries) == (
         ADAPTED,
         "proved",
@@ -384,14 +386,14 @@ def test_questions_judged_only_where_two_lists_differ_count_too() -> None:
     lost = choice_of(
         full, focused=focused_set(encoders(ALWAYS, ALWAYS, NEVER, 200)), experience=known()
     )
-    found = lost.semantic([INTERPOLATED, ADAPTED])
+    found = lost.decide_semantic([INTERPOLATED, ADAPTED])
     assert (found.chosen, outcomes(found)[ADAPTED]) == (BASE, "excluded")
 
 
 def test_questions_about_one_candidate_take_nothing_from_what_judged_ones_say_of_another() -> None:
     full = query_set(queries=encoders(ALWAYS, NEVER, ALWAYS, 100))
     about_adapted = focused_set(encoders(NEVER, NEVER, ALWAYS, 1))
-    found = choice_of(full, focused=about_adapted).semantic([INTERPOLATED, ADAPTED])
+    found = choice_of(full, focused=about_adapted).decide_semantic([INTERPOLATED, ADAPTED])
     assert outcomes(found) == {INTERPOLATED: "excluded", ADAPTED: "not shown"}
     assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 101)]
 
@@ -409,13 +411,13 @@ def test_preferences_are_of_one_mode_and_one_pair() -> None:
 
 def test_what_is_foreseen_holds_for_the_pairs_that_were_measured() -> None:
     one = known(hybrid=SHARES)
-    found = one.foresee(
+    found = one.find_priors(
         "hybrid", [Option("adapted 0.6", ADAPTED, 0.6), Option("base 0.6", BASE, 0.6)]
     )
     assert list(found.priors) == ["adapted 0.6"]
     errors = {"document": {"semantic": 1.5}, "model": {"hybrid": 0.5}}
     two = ProjectExperience(Experience(rung_errors=errors), "extractive")
-    assert two.foresee("hybrid", []).rung_errors == {"model": 0.5}
+    assert two.find_priors("hybrid", []).rung_errors == {"model": 0.5}
 
 
 HASHES = {
@@ -435,7 +437,7 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     found = Experience("m", {"extractive": RECIPE}, effects, documents)
     config = TrainingConfig(objective="mixed", weights="adapter", steps=60, queries_per_step=32)
     monkeypatch.setattr(selection, "load_experience", lambda: found)
-    monkeypatch.setattr(selection, "made_by", lambda _snapshot: "extractive")
+    monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "extractive")
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
     monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", lambda _snapshot: "m")
 
@@ -526,14 +528,14 @@ def test_the_report_says_where_experience_is_of_semantic_search_alone(share) -> 
         validate({}), experience, 0.5
     )
     foreseen = known(hybrid={EQUAL: 4.0})
-    assert choice_of(experience=foreseen).hybrid([ADAPTED]).standing == "expected"
-    found = choice_of(experience=foreseen, reference=share).hybrid([ADAPTED])
+    assert choice_of(experience=foreseen).decide_hybrid([ADAPTED]).standing == "expected"
+    found = choice_of(experience=foreseen, reference=share).decide_hybrid([ADAPTED])
     assert (found.standing, found.candidates) == ("base", ())
 
 
 @pytest.mark.usefixtures("shipped")
 def test_queries_of_another_kind_have_the_experience_of_theirs(monkeypatch) -> None:
-    monkeypatch.setattr(selection, "made_by", lambda _snapshot: "gguf")
+    monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "gguf")
     assert asked() is None, "nothing was measured with queries of a language model"
 
 

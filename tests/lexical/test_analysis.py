@@ -200,6 +200,7 @@ def test_single_characters_of_a_code_are_queried_only_without_longer_parts(
         ("検索", "文検\n査", []),
         ("仕組み", "索エン\n仕組\nみ説明\n仕組", ["仕組\nみ", "仕組"]),
         ("finance", "The ﬁnance plan", ["ﬁnance"]),
+        ("0", "step \U0001f101", ["\U0001f101"]),  # whose plain form is `0,`
         ("the", "the end", []),
         ("", "text", []),
     ],

@@ -23,7 +23,7 @@ from engine.models.installed import models_folder
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueryBackendInfo
-from engine.queries.choosing import is_extractive, made_by, resolve_backend
+from engine.queries.choosing import backend_of_queries, is_extractive, resolve_backend
 from engine.queries.llm.ledger import answer_files
 from engine.training.recipe import resolve_config
 
@@ -224,7 +224,7 @@ def test_the_adapter_is_trained_for_what_auto_chose(auto: Auto) -> None:
         try:
             snapshot = ProjectSnapshot(auto.project, auto.project.settings(), store)
             return resolve_config(snapshot).adapter_scope, is_extractive(
-                Query("q", "question", 1, 1, "e"), made_by(snapshot)
+                Query("q", "question", 1, 1, "e"), backend_of_queries(snapshot)
             )
         finally:
             store.close()

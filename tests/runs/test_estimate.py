@@ -21,7 +21,14 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot, stage_fingerprint
 from engine.queries.from_documents import find_untrained
 from engine.runs import estimate, pipeline
-from engine.runs.estimate import Forecast, count_passes, count_units, keep_rate, read_rates
+from engine.runs.estimate import (
+    Forecast,
+    StageWork,
+    count_passes,
+    count_units,
+    keep_rate,
+    read_rates,
+)
 from engine.training.config import TrainingConfig
 from engine.training.stage import TrainStage
 
@@ -165,7 +172,7 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
 @pytest.mark.usefixtures("own_rates")
 def test_a_finished_stage_leaves_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     event = events.RunEstimated(chunks=5, seconds={}, unknown=["train"])
-    forecast = Forecast(event, {"train": ("train key", 5000.0)})
+    forecast = Forecast(event, {"train": StageWork("train key", 5000.0)})
     monkeypatch.setattr(estimate, "estimate", lambda *_: forecast)
 
     def finish(run: pipeline.Run, stage: str, **_options: object) -> None:

@@ -272,7 +272,7 @@ def test_an_error_keeps_its_nearest_public_class_on_its_way_to_the_run(
     error: EngineError, kind: type[EngineError]
 ) -> None:
     revived = EngineError.from_dict(
-        json.loads(json.dumps(children.to_dict(error))), error.exit_code
+        json.loads(json.dumps(children.to_short_dict(error))), error.exit_code
     )
     assert type(revived) is kind
     assert (revived.what, revived.why, revived.to_do, revived.exit_code) == (
@@ -301,8 +301,8 @@ def test_a_long_error_reaches_the_run(
         "import sys, engine.runs.stage_process as process\n"
         "from engine.core.errors import DamagedError\n"
         f"text = {text!r} * 100_000\n"
-        "def work(*_, **__): raise DamagedError(text, text, text)\n"
-        "process.work = work\n"
+        "def fail(*_, **__): raise DamagedError(text, text, text)\n"
+        "process.execute_stage = fail\n"
         "sys.exit(process.main(sys.argv[1:]))"
     )
     real = subprocess.Popen

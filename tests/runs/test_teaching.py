@@ -19,7 +19,7 @@ from engine.core.messages.offer import TeacherCost
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.runs import teaching
-from engine.runs.estimate import PASSES, QUERY, count_passes
+from engine.runs.estimate import PASSES_PER_TEXT, QUERY_COST, count_passes
 from engine.runs.teaching import count_passages, estimate_teacher, find_teacher
 from engine.service import models
 from engine.settings.load import validate
@@ -97,9 +97,9 @@ def test_a_list_of_candidates_counts_in_the_time_of_a_training() -> None:
     )
     # 200 steps of 8 queries, each with 17 chunks, forward and backward.
     chunks = 200 * 8 * 17
-    queries = 200 * 8 * QUERY
+    queries = 200 * 8 * QUERY_COST
     taught = replace(taught, eval_every=0)
-    assert count_passes(taught, 100, 100, 9) == pytest.approx(PASSES * (chunks + queries))
+    assert count_passes(taught, 100, 100, 9) == pytest.approx(PASSES_PER_TEXT * (chunks + queries))
 
 
 def test_its_speed_is_measured_in_another_process(

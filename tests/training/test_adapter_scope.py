@@ -21,7 +21,7 @@ from engine.training.config import SHARED_CHUNKS, TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.heldout import build_pool, measure
 from engine.training.model.student import Student
-from engine.training.objectives.objective import Objective
+from engine.training.objectives.objective import BaseVectors, Objective
 from engine.training.recipe import config_of
 from engine.training.trainer import TrainResult
 
@@ -62,8 +62,8 @@ def test_the_gradient_is_that_of_the_queries_with_fixed_chunks(
     base = TransformerEncoder.load(tiny, hardware=CPU, max_tokens=config.max_tokens)
     chunks = torch.from_numpy(base.encode_chunks(list(data.chunks)))
     batch = BatchSampler(data, config).batch(0)
-    vectors = base.encode_queries(list(data.queries)), chunks.numpy()
-    loss, _ = Objective(config, vectors, "cpu").of(batch)
+    vectors = BaseVectors(base.encode_queries(list(data.queries)), chunks.numpy())
+    loss, _ = Objective(config, vectors, "cpu").build_loss(batch)
     student.training_mode()
     own = student.forward(student.query_rows([data.queries[i] for i in batch.queries]))
     gradients = torch.autograd.grad(loss(torch.cat([own, chunks])), student.working)

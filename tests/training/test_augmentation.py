@@ -67,7 +67,7 @@ def test_the_loss_is_of_the_summed_similarity() -> None:
     )
     batch = Batch(np.array([0]), np.array([0, 1]), np.array([0]), np.zeros((1, 2), np.float32))
     config = replace(TrainingConfig(), student_temperature=0.5, label_smoothing=0.2, **MAFIN)
-    loss = add_black_box(data, batch, Objective(config, None, "cpu").of(batch)[0])
+    loss = add_black_box(data, batch, Objective(config, None, "cpu").build_loss(batch)[0])
     student = torch.tensor([[1.0, 0, 0], [0, 1, 0], [0.8, 0.6, 0]], requires_grad=True)
     logits = np.array([(0.6 + 0) / 2, (0 + 0.8) / 2]) / 0.5
     log_p = logits - np.log(np.exp(logits).sum())
@@ -154,7 +154,7 @@ def test_only_the_small_models_layers_are_trained(
     batch = BatchSampler(beside, replace(recipe, **MAFIN)).batch(0)
     rows = student.query_rows([beside.queries[i] for i in batch.queries])
     rows += student.chunk_rows([beside.chunks[i] for i in batch.chunks])
-    loss, _ = Objective(replace(recipe, **MAFIN), None, "cpu").of(batch)
+    loss, _ = Objective(replace(recipe, **MAFIN), None, "cpu").build_loss(batch)
     add_black_box(beside, batch, loss)(student.forward(rows)).backward()  # type: ignore[no-untyped-call]
     assert {
         name for name, one in student.transformer.named_parameters() if one.grad is not None

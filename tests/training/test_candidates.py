@@ -99,7 +99,7 @@ def test_the_loss_is_the_cross_entropy_to_the_cross_encoders_scores() -> None:
     def pairs(given: Batch) -> np.ndarray:
         return np.tile(logit * given.chunks, (2, 1)).astype(np.float32)
 
-    loss, _ = Objective(TAUGHT, None, "cpu", pairs).of(batch)
+    loss, _ = Objective(TAUGHT, None, "cpu", pairs).build_loss(batch)
     # Cosines of 0 give a student without an opinion: −Σ p log(1/3) = log 3, whatever the teacher.
     even = torch.zeros(8, 4)
     assert loss(even).item() == pytest.approx(np.log(3.0))

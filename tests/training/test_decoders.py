@@ -19,7 +19,7 @@ from torch import Tensor
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder, resolve_model
 from engine.encoders.transformer import TransformerEncoder
-from engine.training.compute.grad_cache import gradients
+from engine.training.compute.grad_cache import compute_gradients
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
@@ -100,7 +100,7 @@ def test_grad_cache_equals_the_plain_step(
     batches = micro_batches([len(row) for row in rows], 100)
     assert len(batches) > 4
     with Workers(2) as workers:
-        value, ours = gradients(
+        value, ours = compute_gradients(
             forward,
             student.working,
             batches,

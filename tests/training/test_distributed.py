@@ -296,7 +296,7 @@ def test_a_leader_that_is_reaped_while_it_is_looked_at_has_ended(
     monkeypatch.setattr(leader, "is_running", reap)
     monkeypatch.setattr(os, "_exit", end)
     with pytest.raises(Ended):
-        distributed.exit_with(leader)
+        distributed.exit_after(leader)
 
 
 def test_more_processes_than_gpus_are_refused(

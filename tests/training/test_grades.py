@@ -82,7 +82,7 @@ def test_graded_chunks_are_in_the_batch_with_their_gains(
         assert found.candidates[0, columns[far]]
         assert not found.candidates[1, columns[far]]
     vectors = torch.eye(len(found.queries) + len(found.chunks), 8)
-    assert torch.isfinite(Objective(config, None, "cpu").of(found)[0](vectors))
+    assert torch.isfinite(Objective(config, None, "cpu").build_loss(found)[0](vectors))
     assert graded.digest() != data.digest()
 
 

@@ -110,7 +110,7 @@ def test_the_loss_is_infonce_on_distances_and_entailment(
     queries = vectors[: len(batch.queries)]
     chunks = vectors[len(batch.queries) :]
     positives = torch.from_numpy(batch.positives)
-    loss, _ = Objective(config, None, "cpu").of(batch)
+    loss, _ = Objective(config, None, "cpu").build_loss(batch)
     contrast = infonce(distance_scores(queries, chunks, 2.0), positives, temperature=0.05)
     expected = contrast + weight * entailment(queries, chunks[positives], 2.0)
     assert loss(vectors).item() == pytest.approx(expected.item(), rel=1e-6)
@@ -143,7 +143,7 @@ def test_the_preset_compares_a_query_with_its_own_chunk_and_negatives_alone() ->
         torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), dim=1
     )
     scores = vectors[1:7] @ vectors[0] / 0.05
-    loss, _ = Objective(config, None, "cpu").of(batch)
+    loss, _ = Objective(config, None, "cpu").build_loss(batch)
     assert loss(vectors).item() == pytest.approx(
         (torch.logsumexp(scores, 0) - scores[0]).item(), rel=1e-5
     )

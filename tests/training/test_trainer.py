@@ -347,7 +347,7 @@ def test_missing_memory_is_a_resource_error(
     def fail(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(trainer, "gradients", fail)
+    monkeypatch.setattr(trainer, "compute_gradients", fail)
     with fails(ResourceError, "memory-full") as caught:
         run(recipe)
     assert "queries_per_step" in caught.value.to_do
@@ -361,7 +361,7 @@ def test_other_errors_of_torch_are_not_called_missing_memory(
     def fail(*args: object, **options: object) -> None:
         raise RuntimeError("shapes cannot be multiplied; check the memory format")
 
-    monkeypatch.setattr(trainer, "gradients", fail)
+    monkeypatch.setattr(trainer, "compute_gradients", fail)
     with pytest.raises(RuntimeError, match="multiplied"):
         run(recipe)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args
 
 from engine.assistants.http.listener import Answer, Refused, Request, error_body
-from engine.assistants.served import label_projects, no_project
+from engine.assistants.served import label_projects, project_missing_error
 from engine.core.errors import EngineError, ResourceError, UsageError, fault_record
 from engine.core.messages.report import SearchMode
 from engine.core.messages.search import read_mode
@@ -27,6 +27,7 @@ MAX_TEXTS = 2048
 MAX_SEARCH = 32_768
 """Maximum size of a search in bytes, as every path is compared with its patterns."""
 SIDES: tuple[Side, ...] = get_args(Side)
+"""What is encoded: queries or documents."""
 SEMANTIC_SUFFIX = ":semantic"
 """Ending of the names of models that encode for semantic search."""
 STATUS = {2: 400, 3: 409, 4: 503, 6: 503}
@@ -75,6 +76,7 @@ class LocalApi:
         folders = label_projects(names)
         self._seconds = work_seconds
         self._projects = {label: _Worker(folder, work_seconds) for label, folder in folders.items()}
+        # Path → method and handler.
         self._routes: dict[str, tuple[str, Callable[[Request], Any]]] = {
             "/v1/models": ("GET", self._models),
             "/v1/embeddings": ("POST", self._embeddings),
@@ -99,6 +101,7 @@ class LocalApi:
             return Answer(500, error_body(500, "internal-fault", text))
 
     def _handle(self, request: Request) -> Any:
+        """Return the data of the answer. Raises Refused for an unknown path or a wrong method."""
         method, handler = self._routes.get(request.path, ("", None))
         if handler is None:
             what = f"There is no such path. The paths are {', '.join(self._routes)}."
@@ -109,6 +112,7 @@ class LocalApi:
         return handler(request)
 
     def _models(self, _request: Request) -> Any:
+        """List the names that `/v1/embeddings` takes as models."""
         encoders: list[str] = []
         for label, worker in self._projects.items():
             encoders.append(label)
@@ -122,6 +126,7 @@ class LocalApi:
         return {"object": "list", "data": models}
 
     def _search(self, request: Request) -> Any:
+        """Search a project. Its body: the fields of `Search`, and `project`."""
         if len(request.body) > MAX_SEARCH:
             what = f"A search request is limited to {MAX_SEARCH:,} bytes."
             raise Refused(413, "request-too-large", what)
@@ -131,6 +136,7 @@ class LocalApi:
         params["mode"] = read_mode(params.get("mode"))
         search = _parse_params(lambda given: read_request("search", given), params)
         worker = self._worker(label)
+        # A search that needs no encoder does not wait for those that do.
         light = worker.do(lambda searcher: is_light(search, searcher), light=True)
         result = worker.do(lambda searcher: answer(searcher, search), light=light)
         if result["problem"]:
@@ -138,6 +144,7 @@ class LocalApi:
         return result
 
     def _embeddings(self, request: Request) -> Any:
+        """Encode texts. Its body: `Embeddings`, where `input` may be a single text."""
         params = _read_body(request)
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
@@ -172,6 +179,7 @@ class LocalApi:
         return answer
 
     def _rerank(self, request: Request) -> Any:
+        """Score documents for a query, best first. Its body: `Rerank`; documents may be objects."""
         params = _read_body(request)
         documents = params.get("documents")
         if isinstance(documents, list):
@@ -184,16 +192,16 @@ class LocalApi:
         if body.top_n is not None and body.top_n < 1:
             raise _invalid("top_n must be 1 or more")
         check = _check_time(self._seconds)
-        label, _, _ = self._parse_model(body.model)
+        label, _mode, _side = self._parse_model(body.model)
 
         def score(searcher: ThreadSearcher) -> list[float]:
             scores = searcher.ready().reranking.scores(body.query, body.documents, check)
             return [float(value) for value in scores]
 
         scores: list[float] = self._worker(label).do(score)
-        best = sorted(enumerate(scores), key=lambda item: -item[1])
+        best_first = sorted(enumerate(scores), key=lambda item: -item[1])
         results = []
-        for index, relevance in best[: body.top_n]:
+        for index, relevance in best_first[: body.top_n]:
             result: dict[str, Any] = {"index": index, "relevance_score": relevance}
             if body.return_documents:
                 result["document"] = {"text": body.documents[index]}
@@ -221,14 +229,14 @@ class LocalApi:
         if label is None and len(self._projects) == 1:
             return next(iter(self._projects.values()))
         if not isinstance(label, str) or label not in self._projects:
-            raise no_project([*self._projects], named=label is not None)
+            raise project_missing_error([*self._projects], named=label is not None)
         return self._projects[label]
 
 
 class _Worker:
-    """Two threads of a project, for tasks with and without the encoder, each with its searcher.
+    """Two threads of a project, each with its searcher, which is not thread-safe.
 
-    Neither searchers nor encoders are thread-safe.
+    One is for `light` tasks, which need no encoder, the other for those that do.
     """
 
     def __init__(self, folder: ProjectFolder, seconds: float) -> None:
@@ -237,7 +245,7 @@ class _Worker:
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 
     def do(self, task: Callable[[ThreadSearcher], Any], *, light: bool = False) -> Any:
-        """Return the result of a task.
+        """Return the result of a task; `light`: in the thread for tasks without the encoder.
 
         Raises what the task raises, and ResourceError if it takes too long.
         """
@@ -262,7 +270,7 @@ def _has_two_encoders(searcher: ThreadSearcher) -> bool:
 def _add_terms(
     searcher: ThreadSearcher, texts: Sequence[str], answer: dict[str, Any], mode: SearchMode
 ) -> None:
-    """Add the terms and codes of each text, and the fingerprints of encoder and index."""
+    """Add each text's terms and codes to `answer`, and the fingerprints of encoder and index."""
     encoders = searcher.ready().encoders
     for item, keywords in zip(answer["data"], encoders.keywords(texts), strict=True):
         item["terms"] = keywords.weights
@@ -279,6 +287,7 @@ def _parse_params(read: Callable[[Any], Body], params: Any) -> Body:
 
 
 def _read_body(request: Request) -> dict[str, Any]:
+    """Return the JSON object in a request's body. Raises UsageError."""
     try:
         data = json.loads(request.body)
     except (ValueError, RecursionError):
@@ -289,6 +298,7 @@ def _read_body(request: Request) -> dict[str, Any]:
 
 
 def _check_count(name: str, texts: Sequence[str]) -> None:
+    """Raise UsageError for no text, or more than `MAX_TEXTS`."""
     if not 0 < len(texts) <= MAX_TEXTS:
         raise _invalid(f"{name} must hold 1 to {MAX_TEXTS:,} texts")
 
@@ -305,10 +315,12 @@ def _check_time(seconds: float) -> Callable[[int], None]:
 
 
 def _invalid(why: str) -> UsageError:
+    """Return the error for an invalid request."""
     return UsageError(f"The request is not valid: {why}.", code="arguments-invalid")
 
 
 def _too_long(seconds: float) -> ResourceError:
+    """Return the error for a request that takes more than `seconds`."""
     text = f"It took more than {seconds:.0f} seconds."
     return ResourceError(
         "The request was abandoned.", text, "Send less at once.", code="request-too-long"

@@ -23,16 +23,20 @@ import h11
 
 from engine.core.errors import UsageError, reason_of
 
-# Sizes in bytes.
 MAX_HEAD = 16_384
+"""Maximum size of a request's head in bytes."""
 MAX_BODY = 16_000_000
-# Time limit for a whole answer.
+"""Maximum size of a request's body in bytes."""
 SEND_SECONDS = 60.0
+"""Time limit for a whole answer."""
 POLL_SECONDS = 0.5
 """Interval at which the listener checks whether to stop."""
-# What a refused client still sends is read up to these limits, or it would not get the answer.
 LINGER_SECONDS = 1.0
 MAX_LINGER = 1_000_000
+"""What a refused client still sends is read for as long, up to so many bytes.
+
+If it were not read, the system would reset the connection, and the client would not get the answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +81,14 @@ def loopback_address(text: str) -> tuple[str, int]:
         host = "127.0.0.1"
     else:
         host = host.removeprefix("[").removesuffix("]")
+    number = -1
+    is_loopback = True
     try:
-        loopback = ip_address(host).is_loopback
+        is_loopback = ip_address(host).is_loopback
         if port.isascii() and port.isdigit():
             number = int(port)
-        else:
-            number = -1
     except ValueError:
-        loopback = True
-        number = -1
+        pass  # the host is no IP address, which is reported like a missing port
     if not 0 <= number < 65_536:
         raise UsageError(
             f"'{text}' is not an address with a port.",
@@ -93,7 +96,7 @@ def loopback_address(text: str) -> tuple[str, int]:
             "Write it like 127.0.0.1:8765.",
             code="address-invalid",
         )
-    if not loopback:
+    if not is_loopback:
         raise UsageError(
             f"{host} is not a loopback address.",
             "Other machines could search the documents.",
@@ -141,27 +144,28 @@ class Listener:
         names = (host, "localhost", "127.0.0.1", "[::1]")
         self.hosts = frozenset(f"{name}:{self.port}".encode() for name in names)
         self.origins = frozenset(b"http://" + name for name in self.hosts)
-        self._free = threading.BoundedSemaphore(max_connections)
+        self._free_places = threading.BoundedSemaphore(max_connections)
 
     def serve(self, stop: threading.Event) -> None:
         """Answer until `stop` is set. Clients beyond `max_connections` wait for their turn."""
         with self._socket:
             while not stop.is_set():
-                if not self._free.acquire(timeout=POLL_SECONDS):
+                if not self._free_places.acquire(timeout=POLL_SECONDS):
                     continue
                 try:
                     client, _ = self._socket.accept()
                 except OSError:  # no client came, or it has left already
-                    self._free.release()
+                    self._free_places.release()
                     continue
                 threading.Thread(target=self._answer, args=(client,), daemon=True).start()
 
     def _answer(self, client: socket.socket) -> None:
+        """Answer a client in its own thread, and let the next one in."""
         try:
             with client, suppress(OSError):
                 _Connection(self, client).answer()
         finally:
-            self._free.release()
+            self._free_places.release()
 
 
 class _Connection:
@@ -208,6 +212,7 @@ class _Connection:
             received += len(data)
 
     def _wait_for_event(self) -> Any:
+        """Return h11's next event of the request, once enough bytes have come."""
         while True:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:
@@ -241,6 +246,7 @@ class _Connection:
 
     def _check(self, head: h11.Request) -> None:
         """Check everything in the head of a request but its path. Raises Refused."""
+        # h11 gives the names in lower case.
         headers: defaultdict[bytes, list[bytes]] = defaultdict(list)
         for name, value in head.headers:
             headers[name].append(value)
@@ -264,6 +270,7 @@ class _Connection:
             raise Refused(400, "request-malformed", "The target of the request must be a path.")
 
     def _send(self, answer: Answer, *, without_body: bool) -> None:
+        """Send an answer; to HEAD `without_body`."""
         data = json.dumps(answer.data).encode()
         headers = [
             ("Content-Type", "application/json"),

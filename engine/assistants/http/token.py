@@ -31,9 +31,10 @@ def read_token(path: Path) -> str:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.path.lexists(path):
             _write_token(path)
-        if _is_private(path):
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode) and is_private(status):
             text = path.read_bytes()[:1000].decode("ascii", "replace").strip()
-            if re.fullmatch(r"[!-~]{32,}", text):
+            if re.fullmatch(r"[!-~]{32,}", text):  # visible ASCII characters
                 return text
     raise InputError(
         f"The token in {path} cannot be used.",
@@ -42,12 +43,6 @@ def read_token(path: Path) -> str:
         "Delete the file: a new token is made.",
         code="token-unsafe",
     )
-
-
-def _is_private(path: Path) -> bool:
-    """Return whether a path is a file of this user that nobody else may read or write."""
-    status = path.lstat()
-    return stat.S_ISREG(status.st_mode) and is_private(status)
 
 
 def _write_token(path: Path) -> None:
@@ -59,6 +54,7 @@ def _write_token(path: Path) -> None:
             file.write(f"{secrets.token_urlsafe(32)}\n")
             file.flush()
             os.fsync(file.fileno())
+        # Unlike a renamed file, a link replaces no other file.
         with suppress(FileExistsError):
             os.link(temporary, path)
     finally:

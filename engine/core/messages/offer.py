@@ -129,16 +129,17 @@ class AdaptationOffer:
         singular, plural = KINDS[self.rung]
         kind = singular if self.queries == 1 else plural
         at_least = "" if self.counted else "at least "
-        power = (
-            f"About {about_count(self.needed)} {plural}{self._usually} show a gain of"
-            f" {self.points:g} points (of 100)."
-        )
         if self.flattery:
-            power = (
+            what_they_show = (
                 f"They may flatter by up to {self.flattery:.0f} points (of 100) in semantic search,"
                 " and prove only larger gains."
             )
-        yield f"Evidence: {at_least}{self.queries:,} {kind}. {power}"
+        else:
+            what_they_show = (
+                f"About {about_count(self.needed)} {plural}{self._usually} show a gain of"
+                f" {self.points:g} points (of 100)."
+            )
+        yield f"Evidence: {at_least}{self.queries:,} {kind}. {what_they_show}"
         yield from self._describe_outlook()
         if self.index_megabytes:
             yield f"Disk: up to {self.index_megabytes:,} MB more, for a second vector index."
@@ -146,13 +147,13 @@ class AdaptationOffer:
             yield "What would help more:"
         elif self.helps:
             yield "What would change that, or help more:"
+        reranker = ""
         teacher = ""
-        named = ""
         if self.teacher:
-            named = self.teacher.name
-            teacher = f"{named}, which takes {self.teacher.format_cost}"
+            reranker = self.teacher.name
+            teacher = f"{reranker}, which takes {self.teacher.format_cost}"
         for name in self.helps:
-            way = ways.get(name, "").format(name=named)
+            way = ways.get(name, "").format(name=reranker)
             text = HELPS[name].format(judged=self.judged_show, way=way, teacher=teacher)
             yield f"  - {text}"
 

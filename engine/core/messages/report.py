@@ -109,7 +109,7 @@ class GateTable:
     decided: bool
 
     @property
-    def format_strict(self) -> str:
+    def strictness_note(self) -> str:
         """Why a gain that an interval or p seems to show is not proved; empty without one."""
         if not self.decided or not any(_seems_proved(row) for row in self.candidates):
             return ""
@@ -124,6 +124,7 @@ class GateTable:
 
 
 def _seems_proved(row: GateRow) -> bool:
+    """Return whether a gain that is not proved has an interval or p as if it were."""
     if row.outcome == "proved" or row.difference is None:
         return False
     return row.p <= LEVEL or row.difference.low > 0
@@ -286,7 +287,7 @@ class ReportVerdict:
 
     @property
     def only_unproved(self) -> SearchMode | None:
-        """The search mode without a proved gain, None if that is neither or both."""
+        """The search mode that alone has no proved gain, None if none or both have none."""
         unproved = [verdict.mode for verdict in self.modes if verdict.outcome != "proved"]
         if len(unproved) == 1:
             return unproved[0]

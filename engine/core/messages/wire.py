@@ -25,6 +25,7 @@ from engine.core.errors import EngineError
 
 A = TypeVar("A")
 T = TypeVar("T")
+# Type of a field → the types that JSON may have in its place, and their name in errors.
 _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a string"),
     bool: ((bool,), "true or false"),
@@ -90,7 +91,7 @@ def _fields_to_json(value: Any) -> dict[str, Any]:
 
 
 def from_json(kind: type[T], data: Any, *, strict: bool = False) -> T:
-    """Return the message that `to_json` gave.
+    """Return a message of a type from what `to_json` returned.
 
     Unknown keys are ignored, or refused if `strict`. Raises MessageError.
     """
@@ -115,7 +116,8 @@ def _read(kind: Any, data: Any, where: str) -> Any:
     if kind is Any:
         return data
     if origin in (Union, types.UnionType):
-        (inner,) = (part for part in parts if part is not type(None))
+        # The only unions in messages are `X | None`.
+        [inner] = [part for part in parts if part is not type(None)]
         if data is None:
             return None
         return _read(inner, data, where)
@@ -147,11 +149,13 @@ def _read(kind: Any, data: Any, where: str) -> Any:
 
 
 def _require(is_right: bool, where: str, wanted: str) -> None:
+    """Raise MessageError if the value at a place is not what is `wanted`."""
     if not is_right:
         raise MessageError(f"{where or 'it'} must be {wanted}")
 
 
 def _read_mapping(key: Any, value: Any, data: dict[str, Any], where: str) -> dict[Any, Any]:
+    """Convert to `dict[key, value]`; in JSON all keys are text."""
     try:
         return {key(name): _read(value, item, f"{where}.{name}") for name, item in data.items()}
     except ValueError as error:
@@ -172,12 +176,13 @@ def _read_sequence(parts: tuple[Any, ...], data: Any, where: str) -> tuple[Any, 
 
 
 def _read_message(kind: Any, data: dict[str, Any], where: str) -> Any:
-    dot = f"{where}." if where else ""
+    """Convert to a dataclass; fields that are left out get their defaults."""
+    prefix = f"{where}." if where else ""
     for part in fields(kind):
         if part.name not in data and part.default is MISSING and part.default_factory is MISSING:
-            raise MessageError(f"{dot}{part.name} is missing")
+            raise MessageError(f"{prefix}{part.name} is missing")
     values = {}
     for name, part_kind in _hints(kind).items():
         if name in data:
-            values[name] = _read(part_kind, data[name], dot + name)
+            values[name] = _read(part_kind, data[name], prefix + name)
     return kind(**values)

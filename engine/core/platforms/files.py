@@ -82,7 +82,7 @@ def replace(source: Path, target: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Give a file or folder a name that is free.
+    """Rename a file or folder to `target`, where nothing is.
 
     On Windows a virus scanner may hold a new file for a moment. Raises OSError.
     """
@@ -218,8 +218,8 @@ def open_with_viewer(path: Path) -> None:
 def has_room_for_names(folder: Path, length: int) -> bool:
     """Return whether a folder can have files whose paths within it have `length` characters.
 
-    Windows may end paths at 260, which only an attempt tells. An attempt that fails for another
-    reason does not tell it.
+    Windows may limit whole paths to 260, which only an attempt tells. One that fails for another
+    reason does not count.
     """
     if sys.platform != "win32":
         return True
@@ -232,12 +232,16 @@ def has_room_for_names(folder: Path, length: int) -> bool:
 
 
 def _try_to_create(path: Path) -> None:
+    """Create a file, and remove it again. Raises OSError."""
     os.close(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     try_remove_file(path)
 
 
 def is_document(path: Path) -> bool:
-    """Return whether there is a file of an absolute path, which may need `reachable_path`."""
+    """Return whether there is a file at an absolute path, however it is named.
+
+    False also if the system does not tell.
+    """
     with suppress(OSError, ValueError):
         return Path(reachable_path(str(path))).is_file()
     return False

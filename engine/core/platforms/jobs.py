@@ -26,7 +26,10 @@ _SET_QUOTA_AND_TERMINATE = 0x0101
 # Limits on the user interface are left out: a job that has them cannot be nested in another job,
 # such as that of Task Scheduler, an SSH server or a CI runner.
 def pack_limits(memory: int, processes: int) -> bytes:
-    """Return the limits of a job: address space of a process in bytes, and number of processes."""
+    """Return the limits of a job, as Windows takes them.
+
+    `memory`: the address space of each process, in bytes. `processes`: their number.
+    """
     flags = _ACTIVE_PROCESSES | _PROCESS_MEMORY | _DIE_ON_EXCEPTION | _KILL_ON_CLOSE
     basic = (0, 0, flags, 0, 0, processes, 0, 0, 0)
     traffic = (0, 0, 0, 0, 0, 0)

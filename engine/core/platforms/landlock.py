@@ -18,19 +18,22 @@ import struct
 import sys
 from contextlib import suppress
 
-_CREATE = 444
-_RESTRICT = 446
+# Numbers of the calls landlock_create_ruleset and landlock_restrict_self.
+_CREATE_RULESET = 444
+_RESTRICT_SELF = 446
 # Flag of the first call that asks for the version supported by the kernel.
 _VERSION = 1
-_NO_NEW_PRIVILEGES = 38
+_NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
+# Rights to files.
 _EXECUTE = 1 << 0
-_REFER = 1 << 13
-_CUT = 1 << 14
-_DEVICES = 1 << 15
 _WRITE = 1 << 1
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
-_TCP = 0b11  # Bits for listen and connect.
-# Abstract sockets and signals.
+_REFER = 1 << 13
+_TRUNCATE = 1 << 14
+_CONTROL_DEVICES = 1 << 15
+# Rights to listen and connect.
+_TCP = 0b11
+# Scopes of abstract sockets and signals.
 _SOCKETS_AND_SIGNALS = 0b11
 
 
@@ -44,23 +47,22 @@ def give_up_writing(*, programs: bool = False) -> int:
     if version < 1:
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
-    given_up = _given_up(version, programs=programs)
-    rules = int(
-        libc.syscall(
-            ctypes.c_long(_CREATE), given_up, ctypes.c_size_t(len(given_up)), ctypes.c_uint32(0)
-        )
-    )
-    if rules < 0:
+    rights = _pack_rights(version, programs=programs)
+    size = ctypes.c_size_t(len(rights))
+    no_flags = ctypes.c_uint32(0)
+    ruleset = int(libc.syscall(ctypes.c_long(_CREATE_RULESET), rights, size, no_flags))
+    if ruleset < 0:
         return 0
     try:
         zero = ctypes.c_ulong(0)
         if libc.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero) != 0:
             return 0
-        kept = libc.syscall(ctypes.c_long(_RESTRICT), ctypes.c_int(rules), ctypes.c_uint32(0)) == 0
-        return version if kept else 0
+        if libc.syscall(ctypes.c_long(_RESTRICT_SELF), ctypes.c_int(ruleset), no_flags) != 0:
+            return 0
+        return version
     finally:
         with suppress(OSError):
-            os.close(rules)
+            os.close(ruleset)
 
 
 def find_version() -> int:
@@ -69,22 +71,26 @@ def find_version() -> int:
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
     nothing = ctypes.c_size_t(0)
-    return int(libc.syscall(ctypes.c_long(_CREATE), None, nothing, ctypes.c_uint32(_VERSION)))
+    ask_version = ctypes.c_uint32(_VERSION)
+    return int(libc.syscall(ctypes.c_long(_CREATE_RULESET), None, nothing, ask_version))
 
 
-def _given_up(version: int, *, programs: bool) -> bytes:
-    """Return `struct landlock_ruleset_attr`, as long as this version knows it.
+def _pack_rights(version: int, *, programs: bool) -> bytes:
+    """Return the rights to give up, as much of `struct landlock_ruleset_attr` as the kernel knows.
 
-    No rule grants anything back.
+    No rule grants anything back. `programs`: keep the right to become another program.
     """
-    files = _WRITE | _REMOVE_AND_MAKE | (0 if programs else _EXECUTE)
-    files |= (
-        (_REFER if version >= 2 else 0)
-        | (_CUT if version >= 3 else 0)
-        | (_DEVICES if version >= 5 else 0)
-    )
+    files = _WRITE | _REMOVE_AND_MAKE
+    if not programs:
+        files |= _EXECUTE
+    if version >= 2:
+        files |= _REFER
+    if version >= 3:
+        files |= _TRUNCATE
+    if version >= 5:
+        files |= _CONTROL_DEVICES
     if version < 4:
         return struct.pack("Q", files)
-    return struct.pack("QQ", files, _TCP) + (
-        struct.pack("Q", _SOCKETS_AND_SIGNALS) if version >= 6 else b""
-    )
+    if version < 6:
+        return struct.pack("QQ", files, _TCP)
+    return struct.pack("QQQ", files, _TCP, _SOCKETS_AND_SIGNALS)

@@ -88,6 +88,7 @@ if sys.platform == "win32":
         def _start(
             self, command: Sequence[str], environment: Mapping[str, str], handles: list[int]
         ) -> None:
+            """Create the process; `handles`: its standard ones."""
             for handle in handles:
                 os.set_handle_inheritable(handle, True)
             tokens = ReaderTokens()

@@ -12,8 +12,10 @@ from urllib.parse import quote
 MAX_PATH = 248
 """Of Windows, for folders; 260 for files."""
 _EXTENDED = "\\\\?\\"
+# A name that Windows takes for a device, whatever its ending: `con`, `nul.txt`, `com1 .tar.gz`.
 _DEVICE = r"(?:con|prn|aux|nul|conin\$|conout\$|com[1-9¹²³]|lpt[1-9¹²³]) *(?:\.[^\\/]*)?"
 _RESERVED = re.compile(_DEVICE, re.IGNORECASE)
+# Such a name, or a space or dot at the end of a name, anywhere in a path.
 _CHANGED_BY_WINDOWS = re.compile(rf"[\\/]{_DEVICE}(?:[\\/]|$)|[ .](?:[\\/]|$)", re.IGNORECASE)
 
 

@@ -10,10 +10,11 @@ if sys.platform != "win32":
     import fcntl
     import select
 
-_RECEIVE = 0xC0502100  # ioctl
+# Commands of ioctl: SECCOMP_IOCTL_NOTIF_RECV, …_SEND and …_SET_FLAGS, and the flag.
+_RECEIVE = 0xC0502100
 _SEND = 0xC0182101
 _SET_FLAGS = 0x40082104
-_SAME_CORE = 1
+_SAME_CORE = 1  # SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 
 
 def send_descriptor(channel: socket.socket, descriptor: int) -> None:
@@ -25,9 +26,9 @@ def send_descriptor(channel: socket.socket, descriptor: int) -> None:
 def receive_descriptor(channel: socket.socket) -> int | None:
     """Return a descriptor that was sent; None if the other end was closed without one."""
     if sys.platform != "win32":
-        received = socket.recv_fds(channel, 1, 1)[1]
-        if received:
-            return received[0]
+        _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+        if descriptors:
+            return descriptors[0]
     return None
 
 
@@ -43,7 +44,7 @@ def wait_for_notice(listener: int) -> bool:
     if sys.platform != "win32":
         poll = select.poll()
         poll.register(listener, select.POLLIN)
-        events = poll.poll()[0][1]
+        [(_, events)] = poll.poll()
         return bool(events & select.POLLIN or not events & select.POLLHUP)
     return False
 

@@ -104,6 +104,7 @@ class PipeReader:
     if sys.platform == "win32":
 
         def _take(self, seconds: float) -> bytes | None:
+            """Return the next bytes that the thread has read; see `read`."""
             if self._has_ended:
                 return b""
             try:
@@ -114,6 +115,7 @@ class PipeReader:
             return piece
 
         def _read_ahead(self) -> None:
+            """Read the pipe to its end, which the last piece, b"", stands for."""
             piece = b"."
             while piece:
                 try:

@@ -92,7 +92,7 @@ def quote_argument(text: str) -> str:
         return shlex.quote(text)
     if _PLAIN_ARGUMENT.fullmatch(text):
         return text
-    # Before a quote, backslashes escape each other.
+    # Before a quote, backslashes escape each other: `a\"` becomes `"a\\\""`, `a\` becomes `"a\\"`.
     escaped = re.sub(r'(\\*)"', r'\1\1\\"', text)
     return '"' + re.sub(r"(\\+)$", r"\1\1", escaped) + '"'
 

@@ -18,15 +18,17 @@ ALLOW = 0x7FFF0000
 ERRNO = 0x00050000
 """Values to return: allow the call; fail it with the error whose number is added."""
 ARGUMENTS = 16  # Offset of the arguments, 8 bytes each, in a filter's input.
-_ARCHITECTURE = 4
+_ARCHITECTURE = 4  # Its offset there, and that of the call's number.
 _NUMBER = 0
-_NO_NEW_PRIVILEGES = 38
-_SET_FILTER = 1
-_X32 = 0x40000000
+_NO_NEW_PRIVILEGES = 38  # PR_SET_NO_NEW_PRIVS
+_SET_FILTER = 1  # SECCOMP_SET_MODE_FILTER
+_X32 = 0x40000000  # Is added to the numbers of calls of the ABI x32.
 # The numbers of the architecture and of the call seccomp.
 _MACHINES = {"x86_64": (0xC000003E, 317), "aarch64": (0xC00000B7, 277)}
 
 Step = tuple[int, int, int, int]
+"""An instruction of a filter: its code, how many to jump over if its test holds and if not, and
+the value that it takes."""
 
 
 def machine() -> str:

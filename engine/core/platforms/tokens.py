@@ -105,6 +105,7 @@ if sys.platform == "win32":
         return True
 
     def _make_lockdown_token(own: wintypes.HANDLE) -> wintypes.HANDLE:
+        """Return the token of a process; see `ReaderTokens`. `own`: that of this process."""
         user = _read_information(own, _USER)
         groups = _read_information(own, _GROUPS)
         denied = [_Group(_Group.from_buffer(user).identifier, _DENIES_ONLY)]
@@ -163,6 +164,7 @@ if sys.platform == "win32":
         return token
 
     def _lower_integrity(token: wintypes.HANDLE) -> None:
+        """Give a token low integrity. Raises OSError."""
         identifier = ctypes.create_string_buffer(_LOW_INTEGRITY, len(_LOW_INTEGRITY))
         label = _Group(ctypes.addressof(identifier), _IS_INTEGRITY)
         size = ctypes.sizeof(label) + len(_LOW_INTEGRITY)
@@ -180,7 +182,9 @@ if sys.platform == "win32":
         )
 
     def _read_information(token: wintypes.HANDLE, kind: int) -> ctypes.Array[ctypes.c_char]:
+        """Return one kind of information about a token, as Windows lays it out."""
         size = wintypes.DWORD()
+        # The first call only tells the size.
         _security.GetTokenInformation(token, kind, None, 0, ctypes.byref(size))
         content = ctypes.create_string_buffer(size.value)
         check_call(_security.GetTokenInformation(token, kind, content, size, ctypes.byref(size)))

@@ -25,17 +25,21 @@ from engine.corpus.chunking.tokens import TokenCounter
 
 Context = Literal["none", "headings", "title"]
 
+# What ends a sentence: white space after `.`, `!"` or `?)`, nothing after `。`, and a line's end.
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])(?![。！？])\s*|\n\s*")
-_CHARS_PER_TOKEN = 32
-_TINY = 8
-_BATCH = 512
-_MIN_TOKENS = 16
-# Sentences that are somewhat longer than the average must fit too.
-_LONGER = 1.3
-# Rounding leaves few capacities, and so few splitters.
-_STEP = 8
+_MAX_CHARS_PER_TOKEN = 32
+# Tokens that a chunk must have room for, besides the encoder's special ones.
+_MIN_BUDGET = 16
+_DOCUMENTS_PER_BATCH = 512
+# The last piece of a section is tiny if it fills less than 1/8 of the capacity.
+_TINY_DIVISOR = 8
+# The overlap has room for a sentence that is somewhat longer than the average.
+_OVERLAP_MARGIN = 1.3
+# Capacities are rounded to multiples of this, so that few splitters are built.
+_CAPACITY_STEP = 8
 
 Span = tuple[int, int]
+"""Start and end of a piece of a document's text, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +78,25 @@ class Chunker:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._budget = chunk_tokens - special_tokens
-        if self._budget < _MIN_TOKENS:
+        if self._budget < _MIN_BUDGET:
             raise UsageError(
                 f"corpus.chunk_tokens = {chunk_tokens} is too small.",
                 f"{special_tokens} of these are the encoder's special tokens.",
-                f"Set it to {special_tokens + _MIN_TOKENS} or more.",
+                f"Set it to {special_tokens + _MIN_BUDGET} or more.",
                 code="chunk-tokens-too-small",
             )
-        self._overlap = overlap_sentences
+        self._overlap_sentences = overlap_sentences
         self._context = context
-        self._special = special_tokens
-        self._most_chars = _CHARS_PER_TOKEN * chunk_tokens
+        self._special_tokens = special_tokens
+        self._max_chars = _MAX_CHARS_PER_TOKEN * chunk_tokens
         self._tokens = TokenCounter(tokenizer_file)
         self._check = check
-        # Heading paths of the document that is being cut.
-        self._paths: tuple[ReadDocument, HeadingPaths] | None = None
+        # The document that is being cut, with its heading paths.
+        self._current: tuple[ReadDocument, HeadingPaths] | None = None
 
     def chunk(self, document: ReadDocument) -> list[Chunk]:
         """Return the chunks of a document in order, empty for white space."""
-        span = _trim(document.text, (0, len(document.text)))
-        if _is_empty(span):
-            return []
-        if self._fits(self._embedded_text(document, span)):
-            return self._build_chunks(document, [span])
-        return self._cut(document)
+        return next(self.chunk_many([document]))
 
     def chunk_many(self, documents: Iterable[ReadDocument]) -> Iterator[list[Chunk]]:
         """Yield the chunks of each document, as `chunk` does, in order.
@@ -105,16 +104,17 @@ class Chunker:
         Short documents are counted in batches, which is many times faster.
         """
         remaining = iter(documents)
-        while batch := list(islice(remaining, _BATCH)):
+        while batch := list(islice(remaining, _DOCUMENTS_PER_BATCH)):
             self._check()
             spans = [_trim(document.text, (0, len(document.text))) for document in batch]
+            # The embedded text of each document as one chunk, "" if it is surely too long for that.
             texts = []
             for document, span in zip(batch, spans, strict=True):
-                text = "" if _is_empty(span) else self._embedded_text(document, span)
-                texts.append(text if len(text) <= self._most_chars else "")
+                text = self._embedded_text(document, span) if span else ""
+                texts.append(text if len(text) <= self._max_chars else "")
             counts = self._tokens.count_many(texts)
             for document, span, text, tokens in zip(batch, spans, texts, counts, strict=True):
-                if _is_empty(span):
+                if span is None:
                     yield []
                 elif text and tokens <= self._budget:
                     yield [self._build_chunk(document, 0, span, text, tokens)]
@@ -122,48 +122,54 @@ class Chunker:
                     yield self._cut(document)
 
     def _cut(self, document: ReadDocument) -> list[Chunk]:
+        """Return the chunks of a document that does not fit into one."""
         spans: list[Span] = []
         for group in self._group_sections(document):
             spans += self._cut_group(document, group)
-        return self._build_chunks(document, spans)
+        texts = [self._embedded_text(document, span) for span in spans]
+        counts = self._tokens.count_many(texts)
+        chunks: list[Chunk] = []
+        for span, text, tokens in zip(spans, texts, counts, strict=True):
+            chunks.append(self._build_chunk(document, len(chunks), span, text, tokens))
+        return chunks
 
     def _group_sections(self, document: ReadDocument) -> Iterator[_Group]:
         """Join sections with those after them while they fit and do not rank above the first."""
         sections = cut_into_sections(document)
         sizes = self._count_sections(document, sections)
         first = 0
-        for number, section in enumerate(sections):
-            if number == first:
-                continue
+        for number in range(1, len(sections)):
             room = self._find_room(document, sections[first].path)
-            ranks_above = section.level < sections[first].level
+            ranks_above = sections[number].level < sections[first].level
             if ranks_above or sum(sizes[first : number + 1]) > room:
-                last = number
-                # A heading stays with its text.
-                while last - 1 > first and sections[last - 1].bare:
-                    last -= 1
-                yield _build_group(sections[first:last], sizes[first:last])
-                first = last
+                end = number
+                # A heading without a text of its own stays with the section after it.
+                while end - 1 > first and sections[end - 1].bare:
+                    end -= 1
+                yield _build_group(sections[first:end], sizes[first:end])
+                first = end
         yield _build_group(sections[first:], sizes[first:])
 
     def _count_sections(self, document: ReadDocument, sections: Sequence[Section]) -> list[int]:
-        """Count the tokens of sections, approximately if they are too long for a chunk."""
+        """Return the tokens of each section, approximately if it is too long for a chunk."""
         texts = [document.text[section.start : section.end] for section in sections]
-        short = [text if len(text) <= self._most_chars else "" for text in texts]
-        sizes = self._tokens.count_many(short)
+        short_texts = [text if len(text) <= self._max_chars else "" for text in texts]
+        sizes = self._tokens.count_many(short_texts)
         for number, text in enumerate(texts):
-            if len(text) > self._most_chars:
+            if len(text) > self._max_chars:
                 sizes[number] = self._tokens.count_long(text, self._check)
         return sizes
 
     def _cut_group(self, document: ReadDocument, group: _Group) -> list[Span]:
+        """Return the spans of a group's chunks: one if it fits, else overlapping ones."""
         text = document.text[group.start : group.end]
         room = self._find_room(document, group.path)
-        if group.tokens <= room and len(text) <= self._most_chars:
+        if group.tokens <= room and len(text) <= self._max_chars:
             pieces = [(0, len(text))]
         else:
             capacity = self._find_capacity(text, group.tokens, room)
-            pieces = self._tokens.split(text, capacity, document.format == "md", self._check)
+            is_markdown = document.format == "md"
+            pieces = self._tokens.split(text, capacity, is_markdown, self._check)
             pieces = self._enlarge_tail(text, pieces, capacity)
         spans: list[Span] = []
         for start, end in pieces:
@@ -171,55 +177,60 @@ class Chunker:
         return self._overlap_spans(document, spans)
 
     def _find_capacity(self, text: str, tokens: int, room: int) -> int:
-        """Return the number of tokens that the splitter may fill.
+        """Return the number of tokens that the splitter may fill of a chunk's `room`.
 
-        This is the room without that for the overlap, if sentences are short enough for an overlap.
+        Room is left for the overlap if sentences are so short on average that it takes at most a
+        quarter of the chunk. `tokens`: those of the text.
         """
         capacity = room
         sentences = 1 + len(_SENTENCE_END.findall(text))
-        overlap = self._overlap * tokens / sentences
+        overlap = self._overlap_sentences * tokens / sentences
         if overlap <= room // 4:
-            capacity -= min(room // 4, ceil(overlap * _LONGER))
+            capacity -= min(room // 4, ceil(overlap * _OVERLAP_MARGIN))
+        # The whole budget is frequent, and so has a splitter of its own.
         if capacity == self._budget:
             return capacity
-        return capacity - capacity % _STEP
+        return capacity - capacity % _CAPACITY_STEP
 
-    def _enlarge_tail(self, text: str, pieces: list[Span], room: int) -> list[Span]:
+    def _enlarge_tail(self, text: str, pieces: list[Span], capacity: int) -> list[Span]:
         """Cut the last two pieces again, in halves, if the last is tiny."""
         if len(pieces) < 2:
             return pieces
-        (start, middle), (tail, end) = pieces[-2:]
-        size = self._tokens.count(text[tail:end])
-        if size * _TINY > room:
+        start, middle = pieces[-2]
+        tail_start, end = pieces[-1]
+        tail_tokens = self._tokens.count(text[tail_start:end])
+        if tail_tokens * _TINY_DIVISOR > capacity:
             return pieces
-        total = self._tokens.count(text[start:middle]) + size
-        half = total * 2 // 3 // _STEP * _STEP + _STEP
-        halves = self._tokens.split(text[start:end], half, markdown=False)
+        tokens = self._tokens.count(text[start:middle]) + tail_tokens
+        # More than a half, so that two pieces suffice although they end between sentences.
+        steps = tokens * 2 // 3 // _CAPACITY_STEP + 1
+        halves = self._tokens.split(text[start:end], steps * _CAPACITY_STEP, markdown=False)
         if len(halves) != 2:
             return pieces
-        pieces[-2:] = [(start + first, start + last) for first, last in halves]
-        return pieces
+        moved = [(start + half_start, start + half_end) for half_start, half_end in halves]
+        return [*pieces[:-2], *moved]
 
     def _cut_to_fit(self, document: ReadDocument, span: Span) -> list[Span]:
-        """Return a span as parts that surely fit.
+        """Return a span as parts that surely fit, halving it where it does not.
 
         The tokens of parts need not add up to those of the whole.
         """
-        start, end = _trim(document.text, span)
-        if start >= end:
+        trimmed = _trim(document.text, span)
+        if trimmed is None:
             return []
-        if end - start == 1 or self._fits(self._embedded_text(document, (start, end))):
-            return [(start, end)]
+        start, end = trimmed
+        if end - start == 1 or self._fits(self._embedded_text(document, trimmed)):
+            return [trimmed]
         middle = (start + end) // 2
-        space = document.text.rfind(" ", start, middle)
-        if space > start:
-            middle = space + 1
+        last_space = document.text.rfind(" ", start, middle)
+        if last_space > start:
+            middle = last_space + 1
         left = self._cut_to_fit(document, (start, middle))
         return left + self._cut_to_fit(document, (middle, end))
 
     def _overlap_spans(self, document: ReadDocument, spans: list[Span]) -> list[Span]:
         """Begin each span at the last sentences of the previous span, if short and fitting."""
-        if not self._overlap:
+        if not self._overlap_sentences:
             return spans
         overlapping = spans[:1]
         for previous, (start, end) in pairwise(spans):
@@ -232,13 +243,16 @@ class Chunker:
     def _find_last_sentences(self, text: str, span: Span) -> int:
         """Return where the last sentences of a span begin, 0 if they are all of it."""
         start, end = span
-        breaks = [match.end() for match in _SENTENCE_END.finditer(text, start, end)]
-        inner_breaks = [position for position in breaks if start < position < end]
-        if len(inner_breaks) >= self._overlap:
-            return inner_breaks[-self._overlap]
-        return 0
+        sentence_starts = []
+        for match in _SENTENCE_END.finditer(text, start, end):
+            if start < match.end() < end:
+                sentence_starts.append(match.end())
+        if len(sentence_starts) < self._overlap_sentences:
+            return 0
+        return sentence_starts[-self._overlap_sentences]
 
     def _fits_overlap(self, document: ReadDocument, earlier: int, start: int, end: int) -> bool:
+        """Tell whether text[earlier:end] fits, and the overlap text[earlier:start] is short."""
         if self._tokens.count(document.text[earlier:start]) > self._budget // 4:
             return False
         return self._fits(self._embedded_text(document, (earlier, end)))
@@ -248,52 +262,52 @@ class Chunker:
         return self._budget - self._tokens.count(self._context_line(document, path))
 
     def _fits(self, embedded: str) -> bool:
-        return len(embedded) <= self._most_chars and self._tokens.count(embedded) <= self._budget
+        """Tell whether a chunk's text, with its context line, is short enough."""
+        return len(embedded) <= self._max_chars and self._tokens.count(embedded) <= self._budget
 
     def _embedded_text(self, document: ReadDocument, span: Span) -> str:
+        """Return the text that BM25 and the encoder get: the context line and that of the span."""
         start, end = span
         path = self._find_path(document, start) if self._context == "headings" else ()
         return self._context_line(document, path) + document.text[start:end]
 
     def _find_path(self, document: ReadDocument, position: int) -> tuple[str, ...]:
-        if self._paths is None or self._paths[0] is not document:
-            self._paths = (document, HeadingPaths(document.headings))
-        return self._paths[1].at(position)
+        """Return the headings above a place in the text, outermost first."""
+        if self._current is None or self._current[0] is not document:
+            self._current = (document, HeadingPaths(document.headings))
+        return self._current[1].at(position)
 
     def _context_line(self, document: ReadDocument, path: tuple[str, ...]) -> str:
         """Return the context line, with its line end.
 
         A line that would take more than half of the budget loses its outer headings, then its end.
         """
-        parts = {"none": (), "headings": path, "title": (document.title,)}[self._context]
+        if self._context == "headings":
+            parts = path
+        elif self._context == "title":
+            parts = (document.title,)
+        else:
+            return ""
         squeezed = (" ".join(part.split()) for part in parts)
         line = " > ".join(filter(None, squeezed))
         if not line:
             return ""
         while self._tokens.count(line) > self._budget // 2 and " > " in line:
             line = line.partition(" > ")[2]
-        return self._tokens.shorten(line, self._budget // 2, self._most_chars // 4) + "\n"
-
-    def _build_chunks(self, document: ReadDocument, spans: Sequence[Span]) -> list[Chunk]:
-        texts = [self._embedded_text(document, span) for span in spans]
-        counts = self._tokens.count_many(texts)
-        chunks: list[Chunk] = []
-        for span, text, tokens in zip(spans, texts, counts, strict=True):
-            chunks.append(self._build_chunk(document, len(chunks), span, text, tokens))
-        return chunks
+        return self._tokens.shorten(line, self._budget // 2, self._max_chars // 4) + "\n"
 
     def _build_chunk(
         self, document: ReadDocument, ordinal: int, span: Span, embedded: str, tokens: int
     ) -> Chunk:
         start, end = span
         return Chunk(
-            0,
-            ordinal,
-            start,
-            end,
+            document_id=0,
+            ordinal=ordinal,
+            start=start,
+            end=end,
             text=document.text[start:end],
             headings=self._find_path(document, start),
-            tokens=tokens + self._special,
+            tokens=tokens + self._special_tokens,
             embedded_text=embedded,
             content_hash=sha256(embedded.encode()).hexdigest(),
             pages=_find_pages(document, span),
@@ -301,7 +315,10 @@ class Chunker:
 
 
 def _find_pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str], ...]:
-    """Return the pages of a span, by where they begin within it."""
+    """Return (offset within the span, number, name) of each page in it, as `Chunk.pages`.
+
+    The offset of a page that begins before the span is 0.
+    """
     if not document.pages:
         return ()
     start, end = span
@@ -312,16 +329,14 @@ def _find_pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str
 
 
 def _build_group(sections: Sequence[Section], sizes: Sequence[int]) -> _Group:
+    """Join neighbouring sections; `sizes`: the tokens of each."""
     return _Group(sections[0].start, sections[-1].end, sections[0].path, sum(sizes))
 
 
-def _trim(text: str, span: Span) -> Span:
-    """Return a span without outer white space, of negative length if it has nothing else."""
+def _trim(text: str, span: Span) -> Span | None:
+    """Return a span without outer white space, None if nothing is left."""
     start, end = span
-    piece = text[start:end]
-    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
-
-
-def _is_empty(span: Span) -> bool:
-    start, end = span
-    return start >= end
+    piece = text[start:end].rstrip()
+    if not piece:
+        return None
+    return start + len(piece) - len(piece.lstrip()), start + len(piece)

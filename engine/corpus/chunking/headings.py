@@ -25,19 +25,20 @@ class Section:
 
 
 class HeadingPaths:
-    """The headings of a text, each with those above it.
+    """The headings of a text, each with the one above it.
 
-    A text may have as many headings as lines.
+    Whole paths for all would take too long: a text may have as many headings as lines.
     """
 
     def __init__(self, headings: Sequence[Heading]) -> None:
         self._headings = headings
-        self._above: list[int] = []
+        # The number of the heading above each heading, -1 if there is none.
+        self._parents: list[int] = []
         path: list[int] = []
         for number, heading in enumerate(headings):
             while path and headings[path[-1]].level >= heading.level:
                 path.pop()
-            self._above.append(path[-1] if path else -1)
+            self._parents.append(path[-1] if path else -1)
             path.append(number)
 
     def at(self, position: int) -> tuple[str, ...]:
@@ -49,7 +50,7 @@ class HeadingPaths:
         titles: list[str] = []
         while number >= 0:
             titles.append(self._headings[number].title)
-            number = self._above[number]
+            number = self._parents[number]
         return tuple(reversed(titles))
 
 
@@ -59,25 +60,26 @@ def cut_into_sections(document: ReadDocument) -> list[Section]:
     Sections of white space are joined to the next section, at the end to the previous one.
     """
     text = document.text
-    first = len(text) - len(text.lstrip())
-    path: list[Heading] = []
+    first_visible = len(text) - len(text.lstrip())
+    paths = HeadingPaths(document.headings)
+    path: tuple[str, ...] = ()
     sections: list[Section] = []
     start = 0
     level = 0
+    # The end of the text ends the last section, as a heading ends those before it.
     for heading in (*document.headings, None):
         end = heading.start if heading else len(text)
         if text[start:end].strip():
-            titles = tuple(above.title for above in path)
             is_bare = level > 0 and _is_bare(text[start:end])
-            sections.append(Section(max(start, first), end, level, titles, is_bare))
+            sections.append(Section(max(start, first_visible), end, level, path, is_bare))
             start = end
         if heading:
             level = heading.level
-            path = [above for above in path if above.level < level]
-            path.append(heading)
+            path = paths.at(heading.start)
     return sections
 
 
 def _is_bare(section: str) -> bool:
+    """Tell whether a section is its heading alone, which `===` or `---` may underline."""
     lines = section.strip().split("\n")
     return len(lines) == 1 or (len(lines) == 2 and not lines[1].strip(" =-"))

@@ -5,7 +5,7 @@ It uses no truncation, no padding and no special tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
     from tokenizers import Tokenizer
 
-_BATCH_FROM = 16
-_MOST_WORDS = 250_000
-_LONGEST_WORD = 64
-# In the worst case the time of a splitter grows with the square of the number of characters.
+# Fewer texts are counted one by one.
+_MIN_BATCH = 16
+# Longer texts, in characters, hardly recur.
+_MAX_REMEMBERED_TEXT = 512
+_MAX_REMEMBERED_WORD = 64
+_MAX_REMEMBERED_WORDS = 250_000
+# Characters that a splitter gets at once: in the worst case its time grows with their square.
 WINDOW = 2**14
 WINDOW_PER_TOKEN = 16
 COUNTED_AT_ONCE = 2**18  # characters
@@ -46,25 +49,29 @@ class TokenCounter:
         self._tokenizer.no_padding()
         self.splitter = lru_cache(maxsize=64)(self._build_splitter)
         self._count_cached = lru_cache(maxsize=4096)(self._count)
-        self._words = _Words(self._count) if _counts_by_word(self._tokenizer) else None
+        self._word_counts: _WordCounts | None = None
+        if _counts_by_word(self._tokenizer):
+            self._word_counts = _WordCounts(self._count)
 
     def count(self, text: str) -> int:
         """Count the tokens of a text.
 
         Words and short texts recur, so their counts are remembered.
         """
-        if self._words is not None:
-            return sum(map(self._words.__getitem__, text.replace("\n", " ").split(" ")))
-        if len(text) < 512:
+        if self._word_counts is not None:
+            words = text.replace("\n", " ").split(" ")
+            # A lookup that is called from Python for each word takes much longer.
+            return sum(map(self._word_counts.__getitem__, words))
+        if len(text) < _MAX_REMEMBERED_TEXT:
             return self._count_cached(text)
         return self._count(text)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of many texts, in one call if that pays."""
-        if self._words is not None or len(texts) < _BATCH_FROM:
+        if self._word_counts is not None or len(texts) < _MIN_BATCH:
             return [self.count(text) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return list(map(len, encodings))
+        return [len(encoding) for encoding in encodings]
 
     def count_long(
         self, text: str, check: Callable[[], None] = lambda: None, piece: int = COUNTED_AT_ONCE
@@ -87,33 +94,32 @@ class TokenCounter:
         The spans hold all of the text. A long text is cut window by window, in time that grows
         with its length. `check` is called before each window, and may raise.
         """
-        return list(self._split(text, max(capacity, 1), markdown, check))
-
-    def _split(
-        self, text: str, capacity: int, markdown: bool, check: Callable[[], None]
-    ) -> Iterator[tuple[int, int]]:
+        capacity = max(capacity, 1)
         splitter = self.splitter(capacity, markdown)
         window = max(WINDOW, WINDOW_PER_TOKEN * capacity)
+        pieces: list[tuple[int, int]] = []
         start = 0
         while start < len(text):
             check()
             end = _find_window_end(text, start, window)
-            pieces = []
+            before = len(pieces)
             for offset, piece in splitter.chunk_indices(text[start:end]):
                 pieces.append((start + offset, start + offset + len(piece)))
-            if end < len(text) and len(pieces) > 1:
+            if end < len(text) and len(pieces) > before + 1:
                 # What follows the window may belong to its last piece.
                 end = pieces.pop()[0]
-            yield from pieces
             start = end
+        return pieces
 
-    def shorten(self, text: str, most_tokens: int, most_chars: int) -> str:
+    def shorten(self, text: str, max_tokens: int, max_chars: int) -> str:
         """Return the longest beginning of a text within both bounds."""
-        text = text[:most_chars]
+        text = text[:max_chars]
+        # The start and the end of each token in the text.
         offsets = self._tokenizer.encode(text, add_special_tokens=False).offsets
-        if len(offsets) <= most_tokens:
+        if len(offsets) <= max_tokens:
             return text
-        return text[: offsets[most_tokens - 1][1]]
+        _, end = offsets[max_tokens - 1]
+        return text[:end]
 
     def _count(self, text: str) -> int:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
@@ -125,8 +131,8 @@ class TokenCounter:
         return kind.from_callback(self.count, capacity)
 
 
-class _Words(dict[str, int]):
-    """Word → tokens, counted when the word is first looked up."""
+class _WordCounts(dict[str, int]):
+    """Word → number of its tokens, counted when the word is first looked up."""
 
     def __init__(self, count: Callable[[str], int]) -> None:
         super().__init__()
@@ -134,7 +140,7 @@ class _Words(dict[str, int]):
 
     def __missing__(self, word: str) -> int:
         tokens = self._count(word)
-        if len(self) < _MOST_WORDS and len(word) <= _LONGEST_WORD:
+        if len(self) < _MAX_REMEMBERED_WORDS and len(word) <= _MAX_REMEMBERED_WORD:
             self[word] = tokens
         return tokens
 
@@ -156,9 +162,10 @@ def _counts_by_word(tokenizer: Tokenizer) -> bool:
 
 
 def _find_window_end(text: str, start: int, size: int) -> int:
-    """Return where a window of about `size` characters ends.
+    """Return where a window of at most `size` characters ends.
 
-    This is a break in its second half, if there is any.
+    That is the last break in its second half, if there is any: between paragraphs, else between
+    lines, else between words.
     """
     end = start + size
     if end >= len(text):

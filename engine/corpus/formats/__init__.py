@@ -14,8 +14,8 @@ from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import PICTURES
 
-MAX_FILE = 512 * 2**20
-# Stands for a file's text if only that, or only what is inside the file, can be read.
+MAX_FILE = 512 * 2**20  # bytes
+# What is left out of a file of which only the text, or only what is inside it, can be read.
 _OWN_TEXT = "its own text"
 _FILES_INSIDE = "files inside"
 
@@ -23,7 +23,7 @@ _FILES_INSIDE = "files inside"
 class UnreadableFileError(InputError):
     """The failure to read one file: `why` in a few words, `kind` for programs.
 
-    Other files are not affected.
+    Without a kind, the file is damaged. Other files are not affected.
     """
 
     code = "file-unreadable"
@@ -31,12 +31,15 @@ class UnreadableFileError(InputError):
     def __init__(self, path: Path, reason: str, kind: Kind = "") -> None:
         to_do = "Convert the file, or leave it out with corpus.exclude."
         super().__init__(f"{path.name} cannot be read.", reason, to_do)
-        self.kind: Kind = kind or ("empty" if reason == "empty" else "damaged")
+        self.kind: Kind = kind or "damaged"
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something inside a file that gives no document; `state` is skipped or quarantined."""
+    """Something inside a file that gives no document, by its path there.
+
+    `state` is `skipped` for what is not meant to be read, or `quarantined` for what cannot be.
+    """
 
     member: str
     state: str
@@ -71,9 +74,10 @@ class Reader(Protocol):
 def report_failed_text(
     inside: Iterator[Finding], failed: UnreadableFileError | None
 ) -> Iterator[Finding]:
-    """Yield the files inside a file, preceded by the reason if its own text `failed`.
+    """Yield what is `inside` a file, after a report of the text of the file itself if that failed.
 
-    Raises `failed` if there is no file inside.
+    If finding what is inside fails, this is reported, too. Raises `failed` if there is no file
+    inside.
     """
     try:
         for finding in inside:
@@ -90,6 +94,7 @@ def report_failed_text(
 MAY_EMBED = ("pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "ods", "odp", "rtf", "epub")
 """Formats of documents that may hold other files."""
 _HERE = "engine.corpus.formats"
+# The module and the name of each format's reader, which is loaded when a file needs it.
 _READERS = {
     "txt": f"{_HERE}.plain:READER",
     "md": f"{_HERE}.markdown:READER",
@@ -123,7 +128,7 @@ def find_reader(format: str) -> Reader:
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:
-    """Return the bytes of a file, or `data`.
+    """Return the bytes of a file, or `data` if that is its content.
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """
@@ -133,5 +138,5 @@ def read_bytes(path: Path, data: bytes | None = None) -> bytes:
         with open_content(path, data) as file:
             data = file.read()
     if not data or data.isspace():
-        raise UnreadableFileError(path, "empty")
+        raise UnreadableFileError(path, "empty", "empty")
     return data

@@ -5,13 +5,14 @@ from __future__ import annotations
 import quopri
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
-from engine.corpus.formats.plain import decode, decode_as
+from engine.corpus.formats.plain import DecodedText, decode, decode_as
 from engine.corpus.scan.formats import FORMATS, ending_of
 from engine.corpus.text.metadata import title_from_name
 
@@ -22,12 +23,14 @@ MEDIA_TYPES = {
     "text/x-vcard": ".vcf",
     "text/directory": ".vcf",
 }
-"""The kinds of such parts of a mail, and the endings of files of these kinds."""
+"""Media types of calendars and address books in mails, and the endings of files of these types."""
 _FOLD = re.compile(rb"\r?\n[ \t]")
+# `item1.TEL;TYPE=work:+49 421 12` without the group: name, parameters and value.
 _PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:[^":;]|"[^"]*")*)*):(.*)')
 _COMMON_NAME = re.compile(r';CN=(?:"([^"]*)"|([^;]*))', re.IGNORECASE)
 _CHARSET = re.compile(r";CHARSET=\"?([\w-]+)", re.IGNORECASE)
 _QUOTED_PRINTABLE = re.compile(r";(?:ENCODING=)?QUOTED-PRINTABLE", re.IGNORECASE)
+# `20310517`, `20310517T080000Z` or `2031-05-17`.
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
 _ESCAPED = re.compile(r"\\([\\,;:nN])")
 _PART_END = re.compile(r"(?<!\\);")
@@ -58,7 +61,7 @@ _LABELS = {
     "NOTE": "Note",
 }
 """What is read of an entry. Other properties are pictures, keys and marks for programs."""
-_OF_PARTS = ("N", "ADR", "ORG")
+_WITH_PARTS = ("N", "ADR", "ORG")
 _MOMENTS = ("DTSTART", "DTEND", "DUE", "BDAY")
 _TITLES = ("SUMMARY", "FN", "N")
 # Rules of time zones, and alarms that repeat a text.
@@ -87,7 +90,9 @@ class CalendarReader:
         text = _format_entries(entries)
         if not text:
             raise UnreadableFileError(path, "it holds no text", "empty")
-        title = _find_title(entries[0]) if len(entries) == 1 else ""
+        title = ""
+        if len(entries) == 1:
+            title = _find_title(entries[0])
         yield ReadDocument(
             title or title_from_name(path),
             text,
@@ -99,51 +104,61 @@ class CalendarReader:
 READER = CalendarReader()
 
 
-def render_entries(data: bytes, label: str, path: Path) -> tuple[str, str]:
-    """Return the text of an appointment in a mail, and a note on its encoding.
+def render_entries(data: bytes, label: str, path: Path) -> DecodedText:
+    """Return the text of an appointment or a card in a mail.
 
     `label` is the encoding that the mail declares. A part without an entry that is read stays as it
     is. Raises UnreadableFileError if it is no text.
     """
-    source, note = decode_as(_unfold(data), label, path)
-    return _format_entries(_read_entries(source)) or source, note
+    decoded = decode_as(_unfold(data), label, path)
+    text = _format_entries(_read_entries(decoded.text))
+    if not text:
+        return decoded
+    return decoded._replace(text=text)
 
 
 def _unfold(source: bytes) -> bytes:
-    """Join the parts of long lines, which may end within a character."""
-    return source if b"\0" in source else _FOLD.sub(b"", source)
+    """Join the parts of long lines, which may end within a character.
+
+    UTF-16 stays as it is.
+    """
+    if b"\0" in source:
+        return source
+    return _FOLD.sub(b"", source)
 
 
 def _read_entries(source: str) -> Iterator[list[_Property]]:
     """Yield the properties of each entry: an event, a task, a note of a journal or a card."""
     entry: list[_Property] = []
+    # The component that is left out around the current line.
     ignored = ""
     lines = iter(source.split("\n"))
     for line in lines:
         match = _PROPERTY.match(line)
         if match is None:
             continue
-        name = match[1].upper()
-        component = match[3].strip().upper()
+        name, parameters, value = match.groups()
+        name = name.upper()
+        component = value.strip().upper()
         if name == "BEGIN" and component in _LEFT_OUT:
             ignored = component
         elif name == "END" and component == ignored:
             ignored = ""
         elif name in ("BEGIN", "END"):
+            # Components may be nested, so that an entry may end where another begins.
             if entry:
-                yield _choose_name(entry)
+                yield _drop_name_parts(entry)
             entry = []
         elif not ignored and name in _LABELS:
-            value = match[3]
-            if _QUOTED_PRINTABLE.search(match[2]):
-                value = _decode_quoted_printable(value, match[2], lines)
-            entry.append(_Property(name, match[2], value))
+            if _QUOTED_PRINTABLE.search(parameters):
+                value = _decode_quoted_printable(value, parameters, lines)
+            entry.append(_Property(name, parameters, value))
     if entry:
-        yield _choose_name(entry)
+        yield _drop_name_parts(entry)
 
 
-def _choose_name(entry: list[_Property]) -> list[_Property]:
-    """Return an entry without the parts of a name that it also states as a whole."""
+def _drop_name_parts(entry: list[_Property]) -> list[_Property]:
+    """Return an entry without the parts of a name (N) if it also has the whole name (FN)."""
     if any(item.name == "FN" for item in entry):
         return [item for item in entry if item.name != "N"]
     return entry
@@ -154,14 +169,16 @@ def _decode_quoted_printable(value: str, parameters: str, following: Iterator[st
     while value.endswith("="):
         value = value[:-1] + next(following, "")
     charset = _CHARSET.search(parameters)
+    encoding = charset[1] if charset else "utf-8"
     decoded = quopri.decodestring(value.encode())
-    try:
-        return clean(decoded.decode(charset[1] if charset else "utf-8", "replace"))
-    except LookupError:
-        return clean(decoded.decode("utf-8", "replace"))
+    # Python may not know the encoding.
+    with suppress(LookupError):
+        return clean(decoded.decode(encoding, "replace"))
+    return clean(decoded.decode("utf-8", "replace"))
 
 
 def _find_title(entry: list[_Property]) -> str:
+    """Return the first line of an entry's subject or name, empty if it has none."""
     titles = (_format_value(item) for item in entry if item.name in _TITLES)
     return next(titles, "").partition("\n")[0]
 
@@ -171,20 +188,25 @@ def _format_entries(entries: Iterable[list[_Property]]) -> str:
 
 
 def _format_entry(entry: list[_Property]) -> str:
-    lines: list[str] = []
+    """Return a line for each property of an entry that is not empty, equal ones once."""
+    lines: dict[str, None] = {}
     for item in entry:
-        if text := _format_value(item):
-            lines.append(f"{_LABELS[item.name]}: {text}")
-    return "\n".join(dict.fromkeys(lines))
+        text = _format_value(item)
+        if text:
+            lines[f"{_LABELS[item.name]}: {text}"] = None
+    return "\n".join(lines)
 
 
 def _format_value(item: _Property) -> str:
     """Return a value as people write it: a day as 2031-05-17, an address with a person's name."""
     value = item.value.strip()
-    if item.name in _MOMENTS and (moment := _MOMENT.fullmatch(value)):
-        return _format_moment(moment)
-    if item.name in _OF_PARTS:
-        value = ", ".join(part.strip() for part in _PART_END.split(value) if part.strip())
+    if item.name in _MOMENTS:
+        moment = _MOMENT.fullmatch(value)
+        if moment:
+            return _format_moment(moment)
+    if item.name in _WITH_PARTS:
+        parts = map(str.strip, _PART_END.split(value))
+        value = ", ".join(filter(None, parts))
     text = _ESCAPED.sub(_unescape, _SCHEME.sub("", value)).strip()
     name = _COMMON_NAME.search(item.parameters)
     if name is None:
@@ -194,6 +216,7 @@ def _format_value(item: _Property) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
+    r"""Return the character of an escape: a line end for `\n`, else the one after the backslash."""
     return "\n" if match[1] in "nN" else match[1]
 
 

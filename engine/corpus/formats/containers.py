@@ -28,7 +28,9 @@ DAMAGED = (
 )
 """Errors that looking into a damaged or locked package may raise."""
 _SUMMARY = "\x05SummaryInformation"
-_PAGES = (437, 850, 852, 932, 936, 949, 950, 65001)
+_CODE_PAGE_PROPERTY = 1
+# Numbers of code pages that office_oxide does not know.
+_UNKNOWN_CODE_PAGES = (437, 850, 852, 932, 936, 949, 950, 65001)
 
 
 @lru_cache(maxsize=1)
@@ -43,20 +45,18 @@ def open_package(content: bytes) -> zipfile.ZipFile:
 def replace_parts(
     package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()
 ) -> bytes:
-    """Return a package with parts changed or added, except those whose names begin with `without`.
+    """Return the bytes of a package with parts changed or added.
 
-    Raises what reading the parts raises.
+    Parts whose names begin with one of `without` are left out. Raises what reading the parts
+    raises.
     """
     file = BytesIO()
     with zipfile.ZipFile(file, "w") as written:
+        # Parts keep their order; added ones follow.
         for name in dict.fromkeys((*package.namelist(), *changed)):
-            if name.startswith(without):
-                continue
-            if name in changed:
-                part = changed[name]
-            else:
-                part = package.read(name)
-            written.writestr(name, part)
+            if not name.startswith(without):
+                part = changed[name] if name in changed else package.read(name)
+                written.writestr(name, part)
     return file.getvalue()
 
 
@@ -88,7 +88,9 @@ class CompoundFile:
     def code_page(self) -> int:
         """The number of the summary's code page, 0 if none is named."""
         try:
-            return int(self._file.getproperties(_SUMMARY).get(1, 0)) & 0xFFFF
+            properties = self._file.getproperties(_SUMMARY)
+            # olefile reads it as a signed number.
+            return int(properties.get(_CODE_PAGE_PROPERTY, 0)) & 0xFFFF
         except MemoryError:
             raise
         # A damaged file may lead olefile to any error.
@@ -99,7 +101,7 @@ class CompoundFile:
         return path.lower() in self._names
 
     def read(self, path: str, most: int = -1) -> bytes:
-        """Return the bytes of a stream, or its first `most`.
+        """Return the bytes of a stream, or its first `most` if these are not negative.
 
         Empty if the stream is missing or damaged.
         """
@@ -128,15 +130,15 @@ def open_compound(content: bytes) -> CompoundFile:
 def decode_property(text: str, content: bytes) -> str:
     """Decode a property of a compound file that office_oxide gave in the wrong encoding.
 
-    It reads code pages that it does not know as Latin-1. Property 1 of the summary names the right
-    code page (MS-OLEPS).
+    It reads code pages that it does not know as Latin-1. The summary names the right one
+    ([MS-OLEPS]). Other text is returned unchanged.
     """
     if text.isascii():
         return text
     with suppress(ValueError):
-        page = open_compound(content).code_page
-        if page in _PAGES:
-            return text.encode("latin-1").decode(f"cp{page}")
+        code_page = open_compound(content).code_page
+        if code_page in _UNKNOWN_CODE_PAGES:
+            return text.encode("latin-1").decode(f"cp{code_page}")
     return text
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+# The name of a part of a package, such as `word/document.xml`.
 _PART = re.compile(r"[\w/\[\].-]+\.(?:xml|rels|opf|x?html?|ncx)\b")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-_MAX_LENGTH = 200
-_MAX_EXAMINED = 2000
+_MAX_LENGTH = 200  # characters of an unknown message
+_MAX_EXAMINED = 2000  # characters of any message
+# Patterns of libraries' messages, and the plain descriptions.
 _DESCRIPTIONS = (
     (r"\bCRC\b|checksum", "some of it was changed: a checksum does not fit"),
     (
@@ -28,17 +30,16 @@ _DESCRIPTIONS = (
 def describe_damage(message: object) -> str:
     """Return the reason for the ledger, made from a library's error `message`.
 
-    An unknown message is kept.
+    It names the damaged part if the message does. An unknown message is kept.
     """
     line = " ".join(str(message)[:_MAX_EXAMINED].split()).rstrip(".")
-    bare = remove_names(line)
+    bare_line = remove_names(line)
     for pattern, description in _DESCRIPTIONS:
-        if re.search(pattern, bare, re.IGNORECASE):
+        if re.search(pattern, bare_line, re.IGNORECASE):
             part = _PART.search(line)
-            place = ""
             if part:
-                place = f" ({part[0]})"
-            return f"damaged: {description}{place}"
+                return f"damaged: {description} ({part[0]})"
+            return f"damaged: {description}"
     return f"damaged: {line[:_MAX_LENGTH] or 'its content does not fit its format'}"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.core.characters import clean
 from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
@@ -22,10 +22,10 @@ from engine.corpus.formats.damage import describe_damage, remove_names
 from engine.corpus.formats.locked import explain_lock
 from engine.corpus.formats.runs.open_document import (
     frame_shapes,
-    part_text_boxes,
+    move_text_boxes,
     write_shown_characters,
 )
-from engine.corpus.formats.runs.rtf import rewrite
+from engine.corpus.formats.runs.rtf_preparation import decode_letters, prepare_rtf
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.sheets.open_sheets import write_shown_values
 from engine.corpus.text.blocks import NOTES, Builder, Text, format_table, join_slides
@@ -50,36 +50,12 @@ MIME = {
 _SHEETS = ("ods", "xlsx", "xls")
 _SLIDES = ("odp", "pptx", "ppt")
 _OPEN_DOCUMENT = ("odt", "ods", "odp")
-# xberg leaves these escapes as they are written.
-_RTF_SIGN = re.compile(rb"\\([\\~_])")
-_RTF_SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
-# The two halves of a surrogate pair, as Word writes emoji; xberg omits both.
-_RTF_PAIR = re.compile(
-    rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})"
-)
-# What Word shows and xberg leaves out: numbers of list items, and comments with their marks.
-_RTF_HIDDEN = re.compile(
-    rb"\{\\(?:listtext|pntext)(?![a-z])|\{\\\*\\annotation(?![a-z])(?:\s*\{\\\*\\[a-z]+[^{}]*\})*"
-)
-_RTF_DELETED = re.compile(rb"(?<!\\)\\deleted(?=0?(?![a-z\d]))")
-_RTF_PAGE = re.compile(rb"\\ansicpg(\d+)")
-_RTF_MAC = re.compile(rb"(\{\\rtf1?\s*\\mac)(?![a-z])")
-# Ends of cells and rows, of which xberg keeps no word if no row begins (`\trowd`).
-_RTF_ENDS = re.compile(rb"\\(nestcell|cell|nestrow|row)(?![a-z])")
-_RTF_ENDS_AS_TEXT = {
-    b"cell": rb"\tab",
-    b"nestcell": rb"\tab",
-    b"row": rb"\par",
-    b"nestrow": rb"\par",
-}
-# Letters of a title: by their number with a stand-in after it, or by their bytes in the file's code
-# page.
-_RTF_LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]{2})+)")
 _CHAPTER = re.compile(r".+\.x?html?", re.IGNORECASE)
 # xberg reads neither figures nor captions of tables, and adds furigana to the words below them.
-_FIGURE = re.compile(rb"(</?)fig(?:ure|caption)\b")
+_FIGURE_TAG = re.compile(rb"(</?)fig(?:ure|caption)\b")
 _TABLE_CAPTION = re.compile(rb"(<table\b[^>]*>\s*)<caption\b[^>]*>(.*?)</caption>", re.DOTALL)
-_READING = re.compile(rb"<(r[tp])\b[^>]*>[^<]*</\1>")
+_FURIGANA = re.compile(rb"<(r[tp])\b[^>]*>[^<]*</\1>")
+# `2031-05-17T00:00:00.000` and `DURATION: PT36H5M0S`, as xberg writes days and times of sheets.
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _DURATION = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
@@ -96,10 +72,23 @@ _UNBOUNDED = (
 _CONTENT = "content.xml"
 _STYLES = "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
-# A node of xberg's document, and the number of its page.
-_PlacedNode = tuple[Mapping[str, Any], int | None]
 # A reference to a note, as Markdown writes it.
-_REFERENCE = re.compile(r"\[\^\w+\]:?")
+_NOTE_REFERENCE = re.compile(r"\[\^\w+\]:?")
+
+
+class ExtractedDocument(NamedTuple):
+    """A document's text, its metadata for `build_document`, and its parts that cannot be read."""
+
+    text: Text
+    metadata: Mapping[str, Any]
+    lost: list[LeftOut]
+
+
+class _Node(NamedTuple):
+    """The content of a node of xberg's document, and the number of its page, if it has one."""
+
+    content: Mapping[str, Any]
+    page: int | None
 
 
 class GeneralReader:
@@ -130,73 +119,106 @@ def require_text(
     raise UnreadableFileError(path, why, "empty")
 
 
-def extract_document(
-    path: Path, content: bytes, format: str
-) -> tuple[Text, Mapping[str, Any], list[LeftOut]]:
-    """Return a document's text, its metadata and its lost parts.
+def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocument:
+    """Read a document with xberg.
 
     Raises UnreadableFileError.
     """
     if format == "rtf":
-        content = _RTF_HIDDEN.sub(_show_hidden, content)
-        # What is deleted while changes are tracked is hidden.
-        content = _RTF_DELETED.sub(rb"\\v", content)
-        content = _RTF_PAIR.sub(_join_surrogates, rewrite(content))
-        content = _RTF_SIGN.sub(lambda match: _RTF_SIGNS[match[1]], content)
-        # `\mac` alone names the code page, too.
-        if not _RTF_PAGE.search(content):
-            content = _RTF_MAC.sub(rb"\1\\ansicpg10000", content, count=1)
-        if b"\\trowd" not in content:
-            content = _RTF_ENDS.sub(lambda match: _RTF_ENDS_AS_TEXT[match[1]], content)
+        content = prepare_rtf(content)
+    # Of a damaged file xberg says what is wrong.
     with suppress(*DAMAGED, KeyError):
-        # xberg needs a list of parts.
         if format in _OPEN_DOCUMENT:
-            package = open_package(content)
-            body = package.read(_CONTENT)
-            styles = package.read(_STYLES) if _STYLES in package.namelist() else b""
-            shown = write_shown_characters(body, styles)
-            if format != "ods":
-                shown = frame_shapes(shown)
-            if format == "odt":
-                shown = part_text_boxes(shown)
-            if format == "ods":
-                cells = write_shown_values(shown)
-                content = replace_parts(package, {_MANIFEST: b"<manifest/>", _CONTENT: cells})
-            elif shown is not body:
-                content = replace_parts(package, {_CONTENT: shown})
-        if format == "epub":
-            content = _show_captions(content)
+            content = _prepare_open_document(content, format)
+        elif format == "epub":
+            content = _prepare_book(content)
     result = extract_with_xberg(path, content, format)
-    read = _read_content_with_superscripts if format == "epub" else _read_content
-    nodes: list[_PlacedNode] = []
-    if result.document:
-        nodes = [(read(node), node.page) for node in result.document.nodes]
+    nodes = _read_nodes(result.document, format)
+    metadata = _read_metadata(result.metadata, content, format)
     lost = list(_find_lost_parts(path, result.processing_warnings))
-    return _build_text(nodes, format), _read_metadata(result.metadata, content, format), lost
+    return ExtractedDocument(_build_text(nodes, format), metadata, lost)
 
 
-def _show_captions(book: bytes) -> bytes:
-    """Write the captions of a book as paragraphs."""
+def _prepare_open_document(content: bytes, format: str) -> bytes:
+    """Return an OpenDocument file in which xberg finds all that a reader sees.
+
+    Raises what opening a damaged package raises.
+    """
+    package = open_package(content)
+    body = package.read(_CONTENT)
+    styles = package.read(_STYLES) if _STYLES in package.namelist() else b""
+    shown = write_shown_characters(body, styles)
+    if format == "ods":
+        # xberg needs a list of parts.
+        changed = {_MANIFEST: b"<manifest/>", _CONTENT: write_shown_values(shown)}
+        return replace_parts(package, changed)
+    shown = frame_shapes(shown)
+    if format == "odt":
+        shown = move_text_boxes(shown)
+    if shown is body:
+        return content
+    return replace_parts(package, {_CONTENT: shown})
+
+
+def _prepare_book(book: bytes) -> bytes:
+    """Return a book with its captions as paragraphs, and without furigana.
+
+    Raises what opening a damaged package raises.
+    """
     package = open_package(book)
     changed: dict[str, bytes] = {}
     for name in filter(_CHAPTER.fullmatch, package.namelist()):
         chapter = package.read(name)
-        shown = _TABLE_CAPTION.sub(rb"<div>\2</div>\1", _FIGURE.sub(rb"\1div", chapter))
-        shown = _READING.sub(b"", shown)
+        shown = _FIGURE_TAG.sub(rb"\1div", chapter)
+        shown = _TABLE_CAPTION.sub(rb"<div>\2</div>\1", shown)
+        shown = _FURIGANA.sub(b"", shown)
         if shown != chapter:
             changed[name] = shown
     return replace_parts(package, changed) if changed else book
 
 
+def _read_nodes(document: Any, format: str) -> list[_Node]:
+    """Return the nodes of xberg's document."""
+    if not document:
+        return []
+    nodes: list[_Node] = []
+    for node in document.nodes:
+        content: dict[str, Any] = json.loads(str(node.content))
+        if format == "epub" and isinstance(content.get("text"), str):
+            content["text"] = _write_superscripts(content["text"], node.annotations or ())
+        nodes.append(_Node(content, node.page))
+    return nodes
+
+
+def _write_superscripts(text: str, annotations: Iterable[Any]) -> str:
+    """Return the text of a node with superscripts at the places that annotations name.
+
+    These are offsets in its UTF-8.
+    """
+    superscripts = [item for item in annotations if "superscript" in str(item.kind)]
+    if not superscripts:
+        return text
+    encoded = text.encode("utf-8", "surrogatepass")
+    pieces: list[str] = []
+    position = 0
+    for item in superscripts:
+        before = encoded[position : item.start].decode("utf-8", "replace")
+        raised = encoded[item.start : item.end].decode("utf-8", "replace")
+        pieces += (before, write_superscript(raised, before))
+        position = item.end
+    return "".join((*pieces, encoded[position:].decode("utf-8", "replace")))
+
+
 def _read_metadata(metadata: Any, content: bytes, format: str) -> Mapping[str, Any]:
+    """Return xberg's metadata of a file's `content` with the keys of `build_document`."""
     title = metadata.title
     authors = metadata.authors or metadata.created_by
     keywords = metadata.keywords
     if format == "rtf":
         # xberg leaves the escapes in titles and names of authors.
         names = [authors] if isinstance(authors, str) else authors or ()
-        title = _decode_rtf_letters(title or "", content)
-        authors = [_decode_rtf_letters(name, content) for name in names]
+        title = decode_letters(title or "", content)
+        authors = [decode_letters(name, content) for name in names]
     elif format in _OPEN_DOCUMENT:
         keywords = _read_keywords(content)
     return {
@@ -216,83 +238,18 @@ def _read_keywords(content: bytes) -> list[str]:
     return []
 
 
-def _read_content(node: Any) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(str(node.content))
-    return content
-
-
-def _read_content_with_superscripts(node: Any) -> dict[str, Any]:
-    """Return the text of a node, with its raised digits as superscripts."""
-    content = _read_content(node)
-    raised: list[tuple[int, int]] = []
-    for annotation in node.annotations or ():
-        if "superscript" in str(annotation.kind):
-            raised.append((annotation.start, annotation.end))
-    if raised and isinstance(content.get("text"), str):
-        content["text"] = _write_superscripts(content["text"], raised)
-    return content
-
-
-def _write_superscripts(text: str, places: Sequence[tuple[int, int]]) -> str:
-    """Write superscripts at some places of a text, which are offsets in its UTF-8."""
-    letters = text.encode("utf-8", "surrogatepass")
-    pieces: list[str] = []
-    at = 0
-    for start, end in places:
-        pieces.append(letters[at:start].decode("utf-8", "replace"))
-        pieces.append(write_superscript(letters[start:end].decode("utf-8", "replace"), pieces[-1]))
-        at = end
-    return "".join((*pieces, letters[at:].decode("utf-8", "replace")))
-
-
-def _decode_rtf_letters(written: str, content: bytes) -> str:
-    """Decode RTF's escapes for letters in the metadata of a file."""
-    declared = _RTF_PAGE.search(content)
-    page = "1252"
-    if declared:
-        page = declared[1].decode()
-
-    def decode(match: re.Match[str]) -> str:
-        if match[1]:
-            code = int(match[1])
-            return chr(code & 0xFFFF if match[1].startswith("-") else min(code, 0x10FFFF))
-        letters = bytes.fromhex(match[2].replace("\\'", ""))
-        # Python does not know every code page.
-        with suppress(LookupError):
-            return letters.decode(f"cp{page}", "replace")
-        return letters.decode("cp1252", "replace")
-
-    text = _RTF_LETTERS.sub(decode, written)
-    # Two halves of a surrogate pair become one character.
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _show_hidden(match: re.Match[bytes]) -> bytes:
-    return b"{\\footnote" if b"annotation" in match[0] else b"{"
-
-
-def _join_surrogates(match: re.Match[bytes]) -> bytes:
-    high = int(match[1]) & 0xFFFF
-    low = int(match[2]) & 0xFFFF
-    if not 0xD800 <= high < 0xDC00 <= low < 0xE000:
-        return match[0]
-    code = ((high & 0x3FF) << 10) + (low & 0x3FF) + 0x10000
-    return b"\\u%d" % code
-
-
 def _find_lost_parts(path: Path, warnings: Iterable[Any]) -> Iterator[LeftOut]:
+    """Yield the sheets, slides and chapters that xberg could not read, from its warnings."""
     for warning in warnings:
         if warning.source in _READERS_OF_PARTS:
             error = _make_error(path, warning.message)
             part = _QUOTED.search(warning.message)
-            name = "some of its parts"
-            if part:
-                name = part[1]
+            name = part[1] if part else "some of its parts"
             yield LeftOut(name, "quarantined", error.kind, error.why)
 
 
 def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
-    """Return xberg's document for the bytes of a file.
+    """Return xberg's result for the bytes of a file.
 
     Raises UnreadableFileError with xberg's reason.
     """
@@ -327,74 +284,84 @@ def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
 
 
 def _make_error(path: Path, message: str) -> UnreadableFileError:
-    plain = remove_names(message).lower()
-    rest = clean(message.partition(": ")[2] or message)
-    if "(drm)" in plain:
-        return UnreadableFileError(path, f"encrypted: {rest}", "encrypted")
-    if "password" in plain or "encrypted" in plain:
+    """Return the error for a message of xberg, which begins with a kind: `Parsing error: …`."""
+    bare_message = remove_names(message).lower()
+    reason = clean(message.partition(": ")[2] or message)
+    if "(drm)" in bare_message:
+        return UnreadableFileError(path, f"encrypted: {reason}", "encrypted")
+    if "password" in bare_message or "encrypted" in bare_message:
         return UnreadableFileError(path, explain_lock(), "encrypted")
-    return UnreadableFileError(path, describe_damage(rest), "damaged")
+    return UnreadableFileError(path, describe_damage(reason), "damaged")
 
 
-def _build_text(nodes: Iterable[_PlacedNode], format: str) -> Text:
+def _build_text(nodes: Iterable[_Node], format: str) -> Text:
     if format in _SLIDES:
-        return join_slides(_build_slides(nodes, is_titled=format != "odp"))
-    built = Builder()
+        return join_slides(_build_slides(nodes, has_titles=format != "odp"))
+    builder = Builder()
     sheets = 0
-    for node, _ in nodes:
-        if format in _SHEETS and node["node_type"] == "heading":
+    for node in nodes:
+        if format in _SHEETS and node.content["node_type"] == "heading":
             sheets += 1
-            built.page(sheets, f"sheet {_read_line(node)}")
-            built.heading(1, _read_line(node))
+            name = _read_line(node.content)
+            builder.page(sheets, f"sheet {name}")
+            builder.heading(1, name)
         else:
-            _add(built, node)
-    return built.done()
+            _add_node(builder, node.content)
+    return builder.done()
 
 
-def _build_slides(nodes: Iterable[_PlacedNode], *, is_titled: bool) -> dict[int, str]:
+def _build_slides(nodes: Iterable[_Node], *, has_titles: bool) -> dict[int, str]:
+    """Return the texts of slides by number.
+
+    `has_titles` says that a slide's own node holds its title, and not a name that nobody sees.
+    """
     slides: dict[int, Builder] = {}
     number = 1
-    for node, page in nodes:
-        is_slide = node["node_type"] == "slide"
-        if page:
-            number = page
+    for node in nodes:
+        is_slide = node.content["node_type"] == "slide"
+        if node.page:
+            number = node.page
         elif is_slide:
-            number = node.get("number") or number
-        # A slide node holds the title, or else a name that nobody sees.
-        if is_slide and not is_titled:
-            continue
-        _add(slides.setdefault(number, Builder()), node)
-    return {at: slides[at].done().text for at in sorted(slides)}
+            number = node.content.get("number") or number
+        if has_titles or not is_slide:
+            _add_node(slides.setdefault(number, Builder()), node.content)
+    return {number: slides[number].done().text for number in sorted(slides)}
 
 
-def _add(built: Builder, node: Mapping[str, Any]) -> None:
+def _add_node(builder: Builder, node: Mapping[str, Any]) -> None:
     match node["node_type"]:
         case "heading" | "title":
-            built.heading(node.get("level") or 1, _read_line(node))
+            builder.heading(node.get("level") or 1, _read_line(node))
         case "list_item":
-            built.item(_read_line(node))
+            builder.item(_read_line(node))
         case "table":
-            built.block(format_table(_read_rows(node["grid"])))
+            builder.block(format_table(_read_rows(node["grid"])))
         case "definition_item":
-            built.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
+            builder.block(f"{clean(node.get('term') or '')}: {clean(node.get('definition') or '')}")
         case "image":
             description = clean(node.get("description") or "")
-            built.block(description if " " in description else "")
+            # One word is a file's name.
+            if " " in description:
+                builder.block(description)
         case "slide":
-            built.block(clean(node.get("title") or ""))
+            builder.block(clean(node.get("title") or ""))
         case "raw_block":
             line = _read_line(node)
-            is_note = str(node.get("format")).endswith("notes")
-            built.block(f"{NOTES}\n{line}" if is_note else line)
+            if str(node.get("format")).endswith("notes"):
+                line = f"{NOTES}\n{line}"
+            builder.block(line)
         case _:
-            built.block(_read_line(node))
+            builder.block(_read_line(node))
 
 
 def _read_line(node: Mapping[str, Any]) -> str:
-    return _REFERENCE.sub("", clean(node.get("text") or node.get("content") or "")).strip()
+    """Return the text of a node without references to notes."""
+    text = clean(node.get("text") or node.get("content") or "")
+    return _NOTE_REFERENCE.sub("", text).strip()
 
 
 def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
+    """Return the cells of a table in their rows and columns."""
     rows: dict[int, dict[int, str]] = {}
     for cell in grid["cells"]:
         text = " ".join(clean(cell["content"] or "").split())
@@ -404,9 +371,14 @@ def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _format_time(cell: str) -> str:
-    """Return a day or a time of a sheet as a reader sees it, to the second."""
-    if duration := _DURATION.fullmatch(cell):
+    """Return a day or a time of a sheet as a reader sees it, and other cells as they are.
+
+    `2031-05-17T08:00:00.000` → `2031-05-17 08:00:00`.
+    """
+    duration = _DURATION.fullmatch(cell)
+    if duration:
         return ":".join(part.zfill(2) for part in duration.groups())
-    if day := _DAY.fullmatch(cell):
+    day = _DAY.fullmatch(cell)
+    if day:
         return f"{day[1]} {day[2]}"
     return cell

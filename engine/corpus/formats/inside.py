@@ -13,15 +13,16 @@ from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.recognition import find_true_format
 from engine.corpus.scan.formats import FORMATS, MAGIC, ending_of
 
-Inner = Member | LeftOut
 _OFFICE = ("docx", "pptx", "xlsx")
-# Documents that Word merges into its own.
-_MERGED = r"word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$)"
-_EMBEDDED = re.compile(rf"(?:[^/]+/embeddings/|{_MERGED})([^/]+)")
-_OF_CHART = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
-_TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
-_NATIVE = "\x01Ole10Native"
-_WHOLE = ("Package", "CONTENTS", "EmbeddedOdf")
+# Files in `word/embeddings/` and the like, and documents in `word/` that Word merges into its own.
+_EMBEDDED = re.compile(r"(?:[^/]+/embeddings/|word/(?=[^/]+\.(?:mht|mhtml|rtf|docx|txt)$))([^/]+)")
+_CHART_RELATIONS = re.compile(r"[^/]+/charts/_rels/[^/]+\.rels")
+_EMBEDDED_TARGET = re.compile(rb"embeddings/([^\"'/]+)[\"']")
+_PACKAGER_STREAM = "\x01Ole10Native"
+# Streams that hold a whole file.
+_FILE_STREAMS = ("Package", "CONTENTS", "EmbeddedOdf")
+_CHART_WORKBOOK = "the workbook behind a chart, whose words and numbers are read"
+_UNREAD_OBJECT = "a file or an object inside this document that is not read"
 
 
 def may_embed_files(format: str, content: bytes) -> bool:
@@ -29,62 +30,60 @@ def may_embed_files(format: str, content: bytes) -> bool:
 
     This takes a fraction of its time, and rules out most files.
     """
+    if format not in _OFFICE:
+        return False
     try:
-        return format in _OFFICE and any(map(_EMBEDDED.fullmatch, open_package(content).namelist()))
+        return any(map(_EMBEDDED.fullmatch, open_package(content).namelist()))
     except DAMAGED:
         return False
 
 
-def find_embedded_files(content: bytes) -> Iterator[Inner]:
+def find_embedded_files(content: bytes) -> Iterator[Member | LeftOut]:
     """Yield the files inside a file that `may_embed_files`, in order.
 
-    A file that cannot be extracted is yielded with the reason. Objects that are not files follow,
-    one line for each kind. A damaged file yields nothing.
+    A file that cannot be extracted is left out with the reason. Workbooks of charts and objects
+    that are not files follow, one line for each of the two. A damaged file yields nothing.
     """
-    others: dict[str, list[str]] = {}
-    for name, inner in _read_embedded(content):
-        if isinstance(inner, str):
-            others.setdefault(inner, []).append(name)
-        else:
-            yield inner
-    for why, names in others.items():
-        more = ""
-        if len(names) > 1:
-            more = f" and {len(names) - 1} more"
-        yield LeftOut(f"{names[0]}{more}", "skipped", "unsupported", why)
-
-
-def _read_embedded(content: bytes) -> Iterator[tuple[str, Inner | str]]:
-    """Yield (name, content) of everything in a package's folder for embedded files."""
     try:
         package = open_package(content)
         chart_workbooks = _find_chart_workbooks(package)
     except DAMAGED:
         return
+    skipped: dict[str, list[str]] = {}
     for part in package.namelist():
         match = _EMBEDDED.fullmatch(part)
         if match is None:
             continue
         name = match[1]
         if name in chart_workbooks:
-            yield name, "the workbook behind a chart, whose words and numbers are read"
+            skipped.setdefault(_CHART_WORKBOOK, []).append(name)
             continue
         try:
-            yield name, _read_object(name, package.read(part))
+            embedded = _read_object(name, package.read(part))
         except DAMAGED as error:
-            yield name, LeftOut(name, "quarantined", "damaged", describe_damage(error))
+            embedded = LeftOut(name, "quarantined", "damaged", describe_damage(error))
+        if embedded is None:
+            skipped.setdefault(_UNREAD_OBJECT, []).append(name)
+        else:
+            yield embedded
+    for why, names in skipped.items():
+        member = names[0]
+        if len(names) > 1:
+            member += f" and {len(names) - 1} more"
+        yield LeftOut(member, "skipped", "unsupported", why)
 
 
 def _find_chart_workbooks(package: ZipFile) -> set[str]:
+    """Return the names of the embedded files that hold the numbers of charts."""
     names: set[str] = set()
-    for part in filter(_OF_CHART.fullmatch, package.namelist()):
-        targets = _TARGET.findall(package.read(part))
+    for part in filter(_CHART_RELATIONS.fullmatch, package.namelist()):
+        targets = _EMBEDDED_TARGET.findall(package.read(part))
         names.update(target.decode("utf-8", "replace") for target in targets)
     return names
 
 
-def _read_object(name: str, data: bytes) -> Inner | str:
-    """Return an embedded file, or a text that names an object whose file is not read.
+def _read_object(name: str, data: bytes) -> Member | LeftOut | None:
+    """Return the file in an embedded object, None if it holds none that is read.
 
     [MS-OLEDS] 2.3: an object holds its file in a stream, or is itself a document.
     """
@@ -94,28 +93,30 @@ def _read_object(name: str, data: bytes) -> Inner | str:
         compound = open_compound(data)
     except ValueError as error:
         return LeftOut(name, "quarantined", "damaged", describe_damage(error))
-    if native := _read_native(name, compound.read(_NATIVE)):
-        return native
-    # An object without such a stream is itself a document.
-    content = next(filter(None, map(compound.read, _WHOLE)), data)
+    packaged = _read_packager_stream(name, compound.read(_PACKAGER_STREAM))
+    if packaged:
+        return packaged
+    content = next(filter(None, map(compound.read, _FILE_STREAMS)), data)
     try:
         format = find_true_format(Path(name), "zip", content)
     except UnreadableFileError as error:
         if error.kind == "encrypted":
             return LeftOut(name, "quarantined", error.kind, error.why)
-        return "a file or an object inside this document that is not read"
+        return None
     return Member(f"{name.rpartition('.')[0] or name}.{format}", content)
 
 
-def _read_native(name: str, stream: bytes) -> Member | None:
-    """Return the file that the Packager put into a stream.
+def _read_packager_stream(name: str, stream: bytes) -> Member | None:
+    """Return the file that Windows' Packager put into a stream, None if it did not.
 
-    The stream holds its size, 2, its name, its path, two more numbers, a path and its bytes.
+    The stream holds its size, 2, the file's name, its path, two numbers, the length of another path
+    and that path, and the length of the content and the content. `name` is used if it has none.
     """
     if stream[4:6] != b"\2\0":
         return None
     label, _, rest = stream[6:].partition(b"\0")
     _, _, rest = rest.partition(b"\0")
+    # The two numbers take 4 bytes, and so does each length.
     start = 12 + int.from_bytes(rest[4:8], "little")
     size = int.from_bytes(rest[start - 4 : start], "little")
     content = rest[start : start + size]

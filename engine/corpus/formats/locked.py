@@ -21,24 +21,22 @@ NO_PASSWORD = (
 )
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
-_seconds = 30.0
-# Maximum length of a reason.
-_MAX_LENGTH = 300
+_max_seconds = 30.0  # in which passwords are tried on a file
+_MAX_LENGTH = 300  # characters of a reason
 # The password that Excel uses if it must lock a file and was given none.
 _OPEN_TO_ALL = "VelvetSweatshop"
 
 
 def read_passwords(path: Path) -> tuple[str, ...]:
-    """Read the passwords in a file, one per line.
+    """Read the passwords in a file, one per line, at most `MAX_PASSWORDS`, each once.
 
     Raises InputError.
     """
     try:
         lines = path.read_bytes().decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        if isinstance(error, UnicodeDecodeError):
-            reason = "It is not UTF-8 text."
-        else:
+        reason = "It is not UTF-8 text."
+        if isinstance(error, OSError):
             reason = f"{error.strerror}."
         raise InputError(
             f"The file of passwords {path} cannot be read.",
@@ -50,13 +48,14 @@ def read_passwords(path: Path) -> tuple[str, ...]:
 
 
 def use_passwords(passwords: Sequence[str], seconds: float) -> None:
-    """Try these passwords on each file that this process reads from now on, for some seconds.
+    """Try these passwords on each file that this process reads from now on.
 
-    One attempt may take a tenth of a second.
+    After so many seconds no further one is tried on a file. One attempt may take a tenth of a
+    second.
     """
-    global _known, _seconds
+    global _known, _max_seconds
     _known = tuple(passwords)
-    _seconds = seconds
+    _max_seconds = seconds
 
 
 def known_passwords() -> tuple[str, ...]:
@@ -76,14 +75,15 @@ def unlock(path: Path, data: bytes) -> bytes:
     """
     from msoffcrypto.exceptions import InvalidKeyError
 
-    end = time.monotonic() + _seconds
+    end = time.monotonic() + _max_seconds
     passwords = [*known_passwords()]
     if path.suffix.lower().startswith(".xl"):
         passwords.append(_OPEN_TO_ALL)
-    for count, password in enumerate(passwords):
-        if count and time.monotonic() > end:
-            tried = f"the first {count:,} of {len(passwords):,} passwords"
-            raise _make_error(path, f"{tried} do not open it; the others take too long")
+    for tried, password in enumerate(passwords):
+        if tried and time.monotonic() > end:
+            first = f"the first {tried:,} of {len(passwords):,} passwords"
+            reason = f"encrypted: {first} do not open it; the others take too long"
+            raise UnreadableFileError(path, reason, "encrypted")
         try:
             return _decrypt(data, password)
         except InvalidKeyError:
@@ -98,18 +98,25 @@ def unlock(path: Path, data: bytes) -> bytes:
         # A damaged file may lead its parsers to any error.
         except Exception as error:
             reason = f"it cannot be decrypted ({type(error).__name__}: {error})"
-            raise _make_error(path, reason[:_MAX_LENGTH]) from error
+            raise UnreadableFileError(
+                path, f"encrypted: {reason[:_MAX_LENGTH]}", "encrypted"
+            ) from error
     raise UnreadableFileError(path, explain_lock(), "encrypted")
 
 
 def _decrypt(data: bytes, password: str) -> bytes:
+    """Return the content of a locked office file.
+
+    Raises InvalidKeyError if the password is another, and any error if the file is damaged.
+    """
     import msoffcrypto
     from msoffcrypto.format import doc97, ppt97, xls97
 
     for module in (doc97, ppt97, xls97):
         # This process may not write files.
-        module.tempfile = _InMemory
+        module.tempfile = _FilesInMemory
     file: Any = msoffcrypto.OfficeFile(BytesIO(data))
+    # Old formats verify the password in any case.
     if file.format == "ooxml":
         file.load_key(password=password, verify_password=True)
     else:
@@ -119,11 +126,7 @@ def _decrypt(data: bytes, password: str) -> bytes:
     return content.getvalue()
 
 
-class _InMemory:
+class _FilesInMemory:
     """A replacement of the module `tempfile`."""
 
     TemporaryFile = BytesIO
-
-
-def _make_error(path: Path, reason: str) -> UnreadableFileError:
-    return UnreadableFileError(path, f"encrypted: {reason}", "encrypted")

@@ -25,39 +25,47 @@ from engine.corpus.text.metadata import (
 )
 
 _MARKED = re.compile(
+    # A link or a picture: [berths](berths.md "All berths") or ![A pier](pier.png).
     r"(?P<picture>!?)\[(?P<text>[^\[\]\n]{2,200})\]"
     r"\([ ]*<?(?P<target>[^\s<>()]{1,500})>?(?:[ ]+[\"'][^\n\"']{0,200}[\"'])?[ ]*\)"
+    # A term above its definition, which begins with a colon.
     r"|^(?P<term>[^\s:#>|*+-][^\n]{1,80})\n\n?:[ \t]+\S",
     re.MULTILINE,
 )
 _MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
 _PART = r"[^\W_]+(?:-[^\W_]+)*"
-# What splits words: emphasis of a part (inter**lock**ing), escapes (user\_id) and characters by
-# their names (Gr&uuml;n). It stays in code.
-_WITHIN_WORDS = re.compile(
+_SPLIT_WORD_OR_CODE = re.compile(
+    # Code, where everything stays: a fenced block and `words`.
     r"^[ ]{0,3}(?P<fence>`{3,}|~{3,}).*?(?:^[ ]{0,3}(?P=fence)|\Z)|(?P<ticks>`+).+?(?P=ticks)"
+    # Emphasis of the first part of a word, **inter**lock, and of a later one, inter**lock**ing.
     rf"|(?<![*\w\\])(?P<first>\*{{1,3}})(?P<first_part>{_PART})(?P=first)(?=[^\W\d_])"
     rf"|(?<=[^\W\d_])(?P<later>\*{{1,3}})(?P<later_part>{_PART})(?P=later)(?!\*)"
+    # An escape, user\_id, and a character by its name or number, Gr&uuml;n.
     r"|(?<=\w)\\(?P<escaped>[_.*-])(?=\w)"
     r"|&(?:\#\d{1,7}|\#[xX][\da-fA-F]{1,6}|[A-Za-z]{2,8}\d{0,2});",
     re.MULTILINE | re.DOTALL,
 )
-_SPLITS_WORDS = re.compile(r"\w[*\\]|\*\w|&[\#\w]+;")
+# A faster pattern that occurs in every text with a split word.
+_MAY_SPLIT_WORDS = re.compile(r"\w[*\\]|\*\w|&[\#\w]+;")
+# Fields between lines of `---` (YAML) or `+++` (TOML).
 _FRONT_MATTER = re.compile(
     r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)"
     r"|\+\+\+[ \t]*\n(?P<toml>.*?\n)??\+\+\+)[ \t]*(?:\n|\Z)",
     re.DOTALL,
 )
+# `# a comment`, `draft: false` or `image = ""`.
 _SAYS_NOTHING = re.compile(
     r"\s*(?:#.*|[\w.-]+\s*[:=]\s*(?:true|false|null|~|\"\"|'')\s*(?:#.*)?)", re.IGNORECASE
 )
+# `\xfc`, `\u00fc` (no half of a surrogate pair) or `\U000000fc`.
 _ESCAPED = re.compile(
     r"\\(?:x([0-9A-Fa-f]{2})|u((?!d[89a-f])[0-9A-Fa-f]{4})|U(000[0-9A-Fa-f]{5}))", re.IGNORECASE
 )
-_MAX_LENGTH = 2**16  # characters of YAML
+_MAX_LENGTH = 2**16  # characters of fields
 _KEY = re.compile(r"[\w.-]+")
-_NOTHING = ("~", "null")
+_NO_VALUE = ("~", "null")
+# Names of fields in use, the most usual first.
 _AUTHOR = ("author", "authors", "creator", "by")
 _CREATED = ("date", "created", "created_at", "publishdate", "published", "pubdate", "date_created")
 _CHANGED = (
@@ -70,7 +78,6 @@ _CHANGED = (
     "date_modified",
     "dateupdated",
 )
-
 _TAGS = ("tags", "tag", "keywords", "categories", "category")
 
 
@@ -83,15 +90,15 @@ class MarkdownReader:
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         content, note = decode(read_bytes(path, data), path)
-        front = split_front_matter(_join_words(content))
-        metadata = front.metadata
-        if not front.text.strip():
-            raise UnreadableFileError(path, "empty")
-        headings = tuple(find_headings(front.body))
+        split = split_front_matter(_join_words(content))
+        metadata = split.metadata
+        if not split.text.strip():
+            raise UnreadableFileError(path, "empty", "empty")
+        headings = tuple(find_headings(split.body))
         first_heading = next((heading.title for heading in headings if heading.level == 1), "")
         yield ReadDocument(
             metadata.title or first_heading or title_from_name(path),
-            front.text,
+            split.text,
             headings,
             format="md",
             note=note,
@@ -99,7 +106,7 @@ class MarkdownReader:
             created=metadata.created,
             changed=metadata.changed,
             tags=metadata.tags,
-            marked=tuple(_find_marked(front.body)),
+            marked=tuple(_find_marked(split.body)),
         )
 
 
@@ -108,12 +115,13 @@ READER = MarkdownReader()
 
 def _join_words(text: str) -> str:
     """Leave out the marks that split words, as a reader of the page does not see them."""
-    if not _SPLITS_WORDS.search(text):
+    if not _MAY_SPLIT_WORDS.search(text):
         return text
-    return _WITHIN_WORDS.sub(_show_word, text)
+    return _SPLIT_WORD_OR_CODE.sub(_join_word, text)
 
 
-def _show_word(match: re.Match[str]) -> str:
+def _join_word(match: re.Match[str]) -> str:
+    """Return what a reader sees of a mark within a word, and code as it is."""
     if match["fence"] or match["ticks"]:
         return match[0]
     shown = match["first_part"] or match["later_part"] or match["escaped"]
@@ -121,10 +129,7 @@ def _show_word(match: re.Match[str]) -> str:
 
 
 def _find_marked(text: str) -> Iterator[Marked]:
-    """Yield links, descriptions of pictures, and terms of definition lists.
-
-    In such a list a line with a colon explains the line above.
-    """
+    """Yield links, descriptions of pictures, and terms of definition lists."""
     for match in _MARKED.finditer(text):
         if match["term"]:
             yield Marked("glossary", match["term"])
@@ -139,18 +144,21 @@ def find_headings(text: str) -> Iterator[Heading]:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table")
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    line_starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
     # Parsing what is inside other blocks would take most of the time.
     tokens = parser.disable("inline").parse(text)
     parser.enable("inline")
     for opening, content in pairwise(tokens):
-        if opening.type == "heading_open" and opening.level == 0 and opening.map:
-            plain = " ".join(content.content.split())[:_MAX_HEADING_LENGTH]
-            title = ""
-            for token in parser.parseInline(plain):
-                title += "".join(child.content for child in token.children or ())
-            if title.strip():
-                yield Heading(starts[opening.map[0]], int(opening.tag[1:]), title.strip())
+        if opening.type != "heading_open" or opening.level > 0 or not opening.map:
+            continue
+        source = " ".join(content.content.split())[:_MAX_HEADING_LENGTH]
+        title = ""
+        for token in parser.parseInline(source):
+            title += "".join(child.content for child in token.children or ())
+        if title.strip():
+            first_line = opening.map[0]
+            level = int(opening.tag.removeprefix("h"))
+            yield Heading(line_starts[first_line], level, title.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,32 +187,33 @@ def split_front_matter(text: str) -> FrontMatter:
     fields = _read_fields(source, _parse_toml if match["toml"] else _parse_yaml)
     if fields is None:
         return FrontMatter(text, text)
-    before = match[0]
-    after = ""
     if source:
         before, _, after = match[0].partition(source)
-    lines = [
-        "" if _SAYS_NOTHING.fullmatch(line) else line
-        for line in _ESCAPED.sub(_unescape, source).split("\n")
-    ]
-    searched = _blank_lines(before) + "\n".join(lines) + _blank_lines(after)
+    else:
+        before = match[0]
+        after = ""
+    lines: list[str] = []
+    for line in _ESCAPED.sub(_unescape, source).split("\n"):
+        lines.append("" if _SAYS_NOTHING.fullmatch(line) else line)
+    # Other lines are kept as empty ones, so that lines have the numbers that they have in the file.
+    searched = _keep_line_ends(before) + "\n".join(lines) + _keep_line_ends(after)
     blank = re.sub(r"[^\n]", " ", searched)
     rest = text[match.end() :]
     return FrontMatter(searched + rest, blank + rest, _read_metadata(fields))
 
 
-def _blank_lines(text: str) -> str:
+def _keep_line_ends(text: str) -> str:
     return "\n" * text.count("\n")
 
 
 def _unescape(escape: re.Match[str]) -> str:
+    """Return the character of an escape, and a blank for a control character."""
     code = int(escape[1] or escape[2] or escape[3], 16)
-    if code >= ord(" "):
-        return chr(code)
-    return " "
+    return chr(max(code, ord(" ")))
 
 
 def _read_metadata(fields: Mapping[str, list[str]]) -> StatedMetadata:
+    """Return what some fields, by their names in lower case, say of a document."""
     title = next(filter(str.strip, fields.get("title", ())), "")
     return StatedMetadata(
         title=" ".join(title.split()),
@@ -216,6 +225,7 @@ def _read_metadata(fields: Mapping[str, list[str]]) -> StatedMetadata:
 
 
 def _list_values(fields: Mapping[str, list[str]], keys: Iterable[str]) -> list[str]:
+    """Return the texts of all fields with some names, in the order of the names."""
     values: list[str] = []
     for key in keys:
         values += fields.get(key, ())
@@ -223,16 +233,18 @@ def _list_values(fields: Mapping[str, list[str]], keys: Iterable[str]) -> list[s
 
 
 def _read_fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
-    """Return the texts of each field, or None if these are not fields."""
+    """Return the texts of each field by its name in lower case, or None if these are not fields."""
     if not source.strip():
         return {}
     fields = parse(source)
     if not isinstance(fields, Mapping):
         return None
+    # YAML also takes a sentence for a mapping: `The last berth: it is closed.`
     if fields and not any(_KEY.fullmatch(str(key)) for key in fields):
         return None
     try:
         return {str(key).lower(): [*_list_texts(value)] for key, value in fields.items()}
+    # Lists may be nested deep.
     except RecursionError:
         return None
 
@@ -269,10 +281,11 @@ def _parse_yaml(yaml: str) -> Any:
 
 
 def _list_texts(value: Any) -> Iterator[str]:
+    """Yield the texts in the value of a field: itself, those of a list, or the name of a person."""
     if isinstance(value, Mapping):
         value = value.get("name", "")
     if isinstance(value, list):
         for item in value:
             yield from _list_texts(item)
-    elif str(value).lower() not in _NOTHING:
+    elif str(value).lower() not in _NO_VALUE:
         yield str(value)

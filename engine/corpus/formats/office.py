@@ -50,26 +50,39 @@ _MARGINS = (
     "even_page_footer",
 )
 _WORD_BODY = "word/document.xml"
-_UNREAD = ("word/media/", "word/embeddings/", "word/fonts/", "word/theme/", "docProps/thumbnail")
+# Parts that office_oxide need not get, since it reads no text from them.
+_PARTS_WITHOUT_TEXT = (
+    "word/media/",
+    "word/embeddings/",
+    "word/fonts/",
+    "word/theme/",
+    "docProps/thumbnail",
+)
 _MAX_COLUMNS = 2**14
-_MIN_WORDS = 3
+_MIN_DESCRIPTION_WORDS = 3
+_LOST_PARTS = "some of its parts"
+_EXCEEDED_LIMIT = "exceeded_limit"
+# `Page &[Page] of &[Pages]`, and other fields in headers of sheets, such as `&[Date]`.
 _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
-_PAGE = re.compile(r"word/afchunk\d*\.x?html?")
+# A web page that Word merges into its document.
+_MERGED_PAGE = re.compile(r"word/afchunk\d*\.x?html?")
 # office_oxide says nothing of these parts if they do not unpack. For a sheet, a slide, or what is
 # beyond a limit it writes a line.
 _PASSED_OVER = re.compile(
     r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml"
 )
-_LOST = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
-_CUT = re.compile(
+_UNREADABLE_LINE = re.compile(r"\[unreadable (?:sheet|slide) \".*\": (.*)\]", re.DOTALL)
+_LIMIT_LINE = re.compile(
     r"\[([^][\"]{4,50} (?:not shown \W document truncated|truncated: [^][\"]{9,150}))\]"
 )
-_PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
-_WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
+# A paragraph of a drawing, or a value of a chart, and the words in them.
+_DRAWN_PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
+_DRAWN_WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
 
 Node = Mapping[str, Any]
+"""A part of a document as office_oxide represents it in JSON."""
 
 
 class OfficeReader:
@@ -99,10 +112,11 @@ class OfficeReader:
             # The charts of a sheet show its own numbers.
             lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
             text = append_side_text(text, find_missing_lines(text.text, lines))
-        if cut := parsed["metadata"].get("cut"):
-            lost.append(LeftOut("some of its parts", "quarantined", "too large", cut))
+        exceeded_limit = parsed["metadata"].get(_EXCEEDED_LIMIT)
+        if exceeded_limit:
+            lost.append(LeftOut(_LOST_PARTS, "quarantined", "too large", exceeded_limit))
         elif parsed["metadata"].get("text_truncated") and not lost:
-            lost.append(LeftOut("some of its parts", "quarantined", "damaged", describe_damage("")))
+            lost.append(LeftOut(_LOST_PARTS, "quarantined", "damaged", describe_damage("")))
         if not text.text.strip():
             with suppress(UnreadableFileError):
                 text, metadata, lost_to_xberg = extract_document(path, content, format)
@@ -122,30 +136,32 @@ READER = OfficeReader()
 
 
 def _parse(path: Path, content: bytes, format: str) -> Node:
-    """Return the document as office_oxide represents it.
+    """Return the document as office_oxide represents it, unlocked if it must be.
 
-    Raises UnreadableFileError with its reason.
+    Its metadata name the limit that it exceeds, if any, as `exceeded_limit`. Raises
+    UnreadableFileError with office_oxide's reason.
     """
     from office_oxide import Document
 
-    prepared = content
-    if format in _PREPARED:
-        prepared = _PREPARED[format](content)
+    prepared = ShownSymbols(content)
+    if format in ("docx", "pptx"):
+        prepared = ShownSymbols(_prepare_package(content))
+    elif format == "xlsx":
+        prepared = ShownSymbols(write_shown_cells(content))
     try:
         if format == "doc":
-            symbols = write_shown_symbols(content)
-        else:
-            symbols = ShownSymbols(prepared)
-        document = Document.from_bytes(symbols.content, cast(Any, format))
+            prepared = write_shown_symbols(content)
+        document = Document.from_bytes(prepared.content, cast(Any, format))
         if format == "xlsx":
-            represented = represent_workbook(document, prepared)
+            source = represent_workbook(document, prepared.content)
         else:
-            represented = symbols.replace_in(document.to_ir_json())
-        parsed = cast(Node, json.loads(_CUT.sub("", represented)))
+            source = prepared.replace_in(document.to_ir_json())
+        parsed: dict[str, Any] = json.loads(_LIMIT_LINE.sub("", source))
         if format == "xls":
             put_shown_numbers(parsed["sections"], content)
-        if cut := _CUT.search(represented):
-            return {**parsed, "metadata": {**parsed["metadata"], "cut": cut[1]}}
+        exceeded = _LIMIT_LINE.search(source)
+        if exceeded:
+            parsed["metadata"][_EXCEEDED_LIMIT] = exceeded[1]
         return parsed
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
@@ -156,10 +172,11 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
         raise UnreadableFileError(path, describe_damage(clean(str(error))), "damaged") from error
 
 
-def _prepare(content: bytes) -> bytes:
+def _prepare_package(content: bytes) -> bytes:
     """Write numbers of headings and clauses, and symbols, into a Word or PowerPoint file.
 
-    The text of the file holds neither these numbers nor what its symbol fonts show.
+    The text of the file holds neither these numbers nor what its symbol fonts show. A damaged file
+    is returned unchanged.
     """
     with suppress(*DAMAGED, KeyError):
         package = open_package(content)
@@ -173,46 +190,46 @@ def _prepare(content: bytes) -> bytes:
                 continue
             if name == _WORD_BODY:
                 part = body
-                numbered = write_numbers(body, package)
+                written = write_numbers(body, package)
             else:
                 try:
                     part = package.read(name)
                 except DAMAGED:
                     # `_read_drawings` reports this part.
                     continue
-                numbered = part
-            written = write_symbols(numbered, name, styles)
+                written = part
+            written = write_symbols(written, name, styles)
             if written is not part:
                 changed[name] = written
         if changed:
-            return replace_parts(package, changed, without=_UNREAD)
+            return replace_parts(package, changed, without=_PARTS_WITHOUT_TEXT)
     return content
-
-
-_PREPARED = {"docx": _prepare, "pptx": _prepare, "xlsx": write_shown_cells}
 
 
 def _find_sections(parsed: Node, format: str, lost: list[LeftOut]) -> list[Node]:
     """Return the sheets, slides or sections of a document.
 
-    Those that cannot be read are empty, and noted in `lost`.
+    Those that cannot be read are empty, and are added to `lost`.
     """
     sections: list[Node] = [*parsed["sections"]]
     if not parsed["metadata"].get("text_truncated"):
         return sections
-    for at, section in enumerate(sections):
-        match = _LOST.fullmatch(_build_blocks(section["elements"]).text)
-        if match:
+    for index, section in enumerate(sections):
+        unreadable = _UNREADABLE_LINE.fullmatch(_build_blocks(section["elements"]).text)
+        if unreadable:
             name = f"sheet {section.get('title')}"
             if format in _SLIDES:
-                name = f"slide {at + 1}"
-            lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(match[1])))
-            sections[at] = {**section, "elements": ()}
+                name = f"slide {index + 1}"
+            lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(unreadable[1])))
+            sections[index] = {**section, "elements": ()}
     return sections
 
 
 def _read_metadata(parsed: Node, content: bytes) -> Node:
-    """Return the metadata of the document, without a title that is the first sheet's name."""
+    """Return the metadata of a document with the keys of `build_document`.
+
+    A title that is only the first sheet's name is left out.
+    """
     metadata = parsed["metadata"]
     sections = parsed["sections"]
 
@@ -232,24 +249,25 @@ def _read_metadata(parsed: Node, content: bytes) -> Node:
 
 
 def _build_text(sections: Iterable[Node], format: str) -> Text:
+    """Return the text of a document, with lines of headers and footers that it lacks at the end."""
     if format in _SLIDES:
-        text = join_slides(
-            {number: _build_slide(section) for number, section in enumerate(sections, 1)}
-        )
+        text = join_slides(dict(enumerate(map(_build_slide, sections), 1)))
     elif format in _SHEETS:
         text = _build_workbook(sections)
     else:
-        built = Builder()
-        built.page(1, "page 1")
+        builder = Builder()
+        builder.page(1, "page 1")
         for section in sections:
-            _add(built, section["elements"])
-        text = built.done()
+            _add_nodes(builder, section["elements"])
+        text = builder.done()
+        # Without a page break in the file, the text has no pages.
         if not text.text or len(text.pages) < 2:
             text = Text(text.text, text.headings)
     return append_side_text(text, find_missing_lines(text.text, _read_margins(sections)))
 
 
 def _build_slide(section: Node) -> str:
+    """Return the text of a slide and its notes."""
     text = unescape_characters(_build_blocks(section["elements"]).text)
     notes = "\n".join(filter(None, map(_read_line, section.get("speaker_notes") or ())))
     if notes:
@@ -258,60 +276,63 @@ def _build_slide(section: Node) -> str:
 
 
 def _build_blocks(nodes: Iterable[Node]) -> Text:
-    built = Builder()
-    _add(built, nodes)
-    return built.done()
+    builder = Builder()
+    _add_nodes(builder, nodes)
+    return builder.done()
 
 
 def _build_workbook(sections: Iterable[Node]) -> Text:
-    built = Builder()
+    """Return the text of a workbook, with a page and a heading for each sheet that has any."""
+    builder = Builder()
     for number, section in enumerate(sections, 1):
         name = " ".join(clean(unescape_characters(section.get("title") or "")).split())
-        nodes = [
-            node
-            for node in section["elements"]
-            if node["type"] != "heading" or _read_line(node) != name
-        ]
+        nodes: list[Node] = []
+        for node in section["elements"]:
+            is_name = node["type"] == "heading" and _read_line(node) == name
+            if not is_name:
+                nodes.append(node)
         # Comments are stored in any order.
-        content = _build_blocks(sorted(nodes, key=lambda node: node.get("marker") or ""))
+        nodes.sort(key=lambda node: node.get("marker") or "")
+        content = _build_blocks(nodes)
         if content.text:
-            built.page(number, f"sheet {name}")
-            built.heading(1, name)
-            built.block(content.text)
-    return built.done()
+            builder.page(number, f"sheet {name}")
+            builder.heading(1, name)
+            builder.block(content.text)
+    return builder.done()
 
 
-def _add(built: Builder, nodes: Iterable[Node]) -> None:
+def _add_nodes(builder: Builder, nodes: Iterable[Node]) -> None:
     for node in nodes:
         if node.get("page_break_before"):
-            built.next_page()
+            builder.next_page()
         match node["type"]:
             case "heading":
-                built.heading(node.get("level") or 1, _read_line(node))
+                builder.heading(node.get("level") or 1, _read_line(node))
             case "paragraph":
-                built.block(_read_line(node))
+                builder.block(_read_line(node))
             case "list":
-                _add_list(built, node)
+                _add_list(builder, node)
             case "table":
+                # `represent_workbook` gives the cells of a sheet as plain texts.
                 rows = split_rows(node.get("plain") or _read_rows(node))
-                built.block(clean(format_table([*rows])))
+                builder.block(clean(format_table([*rows])))
             case "page_break":
-                built.next_page()
+                builder.next_page()
             case "image":
-                built.block(_read_description(node))
+                builder.block(_read_description(node))
             case "text_box" | "footnote" | "endnote":
-                _add(built, node["content"])
+                _add_nodes(builder, node["content"])
 
 
-def _add_list(built: Builder, node: Node) -> None:
+def _add_list(builder: Builder, node: Node) -> None:
     for item in node["items"]:
-        built.item("\n".join(_read_lines(item)))
+        builder.item("\n".join(_read_lines(item)))
         if item.get("nested"):
-            _add_list(built, item["nested"])
+            _add_list(builder, item["nested"])
 
 
 def _read_lines(node: Node) -> Iterator[str]:
-    """Yield the text of a node, a line for each paragraph or row."""
+    """Yield the lines of the blocks in a node that are not empty."""
     return filter(None, _build_blocks(node.get("content") or ()).text.split("\n"))
 
 
@@ -320,15 +341,20 @@ def _read_margins(sections: Iterable[Node]) -> Iterator[str]:
     for section in sections:
         for name in _MARGINS:
             for line in _read_lines(section.get(name) or {}):
-                pieces = _FIELDS.sub("", line).split("\t")
-                yield from filter(None, (" ".join(piece.split()) for piece in pieces))
+                # Tabs separate what stands left, in the middle and right.
+                for piece in _FIELDS.sub("", line).split("\t"):
+                    words = piece.split()
+                    if words:
+                        yield " ".join(words)
 
 
 def _read_line(node: Node) -> str:
     """Return the text of a heading or a paragraph, with its line breaks."""
     runs: list[str] = []
     for run in node["content"]:
-        text = run.get("text") or ("\n" if run["type"] == "line_break" else "")
+        text = run.get("text") or ""
+        if run["type"] == "line_break" and not text:
+            text = "\n"
         if run.get("vertical_align") == "superscript":
             text = write_superscript(text, "".join(runs[-3:]))
         runs.append(text)
@@ -338,30 +364,31 @@ def _read_line(node: Node) -> str:
 def _read_description(picture: Node) -> str:
     """Return the description of a picture, unless it is a file name or the name of an object."""
     description = clean(picture.get("alt_text") or "")
-    if len(description.split()) >= _MIN_WORDS and not description.startswith("Embedded "):
-        return description
-    return ""
+    words = len(description.split())
+    if words < _MIN_DESCRIPTION_WORDS or description.startswith("Embedded "):
+        return ""
+    return description
 
 
 def _read_drawings(
     path: Path, content: bytes, lost: list[LeftOut], *, numbers: bool
 ) -> Iterator[str]:
-    """Yield the words of charts, diagrams and web pages, which are separate parts.
+    """Yield the lines of charts, diagrams and web pages, which are separate parts of a package.
 
-    Parts that do not unpack are added to `lost`.
+    `numbers` says whether lines without a letter count. Parts that do not unpack are added to
+    `lost`, also those of which office_oxide says nothing.
     """
     try:
         package = open_package(content)
     except DAMAGED:
         return
     for name in package.namelist():
-        is_page = _PAGE.fullmatch(name)
+        is_page = _MERGED_PAGE.fullmatch(name)
         is_drawing = _DRAWING.fullmatch(name)
+        if not is_page and not is_drawing and not _PASSED_OVER.fullmatch(name):
+            continue
         try:
-            if is_page or is_drawing or _PASSED_OVER.fullmatch(name):
-                part = package.read(name)
-            else:
-                part = b""
+            part = package.read(name)
         except DAMAGED as error:
             lost.append(LeftOut(name, "quarantined", "damaged", describe_damage(error)))
             continue
@@ -369,13 +396,14 @@ def _read_drawings(
             with suppress(UnreadableFileError):
                 yield from render_text(decode_page(part, path)[0]).split("\n")
         elif is_drawing:
-            for line in map(_read_drawn_line, _PARAGRAPH.findall(part)):
+            for line in map(_read_drawn_line, _DRAWN_PARAGRAPH.findall(part)):
                 if numbers or any(map(str.isalpha, line)):
                     yield line
 
 
 def _read_drawn_line(paragraph: bytes) -> str:
-    words = unescape(b"".join(_WORDS.findall(paragraph)).decode("utf-8", "replace"))
+    """Return the words of a paragraph of a drawing, a number without noise: 0.30000000000000004."""
+    words = unescape(b"".join(_DRAWN_WORDS.findall(paragraph)).decode("utf-8", "replace"))
     text = " ".join(clean(unescape_characters(words)).split())
     try:
         return f"{float(text):.12g}"
@@ -384,6 +412,7 @@ def _read_drawn_line(paragraph: bytes) -> str:
 
 
 def _read_cell(cell: Node) -> str:
+    """Return the text of a cell on one line."""
     content = cell["content"]
     if len(content) == 1 and content[0]["type"] == "paragraph" and len(content[0]["content"]) == 1:
         # Nearly all cells have one paragraph.
@@ -401,21 +430,21 @@ def _read_rows(table: Node) -> list[list[str]]:
     A cell that spans rows is not repeated among the cells of the rows below.
     """
     rows: list[list[str]] = []
-    # Column → number of further rows that a cell spans.
-    reached: dict[int, int] = {}
+    # By column, the number of rows that a cell above still spans, this row included.
+    spanned: dict[int, int] = {}
     for row in table["rows"]:
         cells: list[str] = []
-        left = {column: count - 1 for column, count in reached.items() if count > 1}
+        spanned_below = {column: count - 1 for column, count in spanned.items() if count > 1}
         for cell in row["cells"]:
-            while reached.get(len(cells)):
+            while len(cells) in spanned:
                 cells.append("")
             width = min(max(1, cell.get("col_span") or 1), _MAX_COLUMNS)
             height = cell.get("row_span") or 1
             if height > 1:
                 columns = range(len(cells), len(cells) + width)
-                left |= dict.fromkeys(columns, height - 1)
+                spanned_below |= dict.fromkeys(columns, height - 1)
             cells += [_read_cell(cell), *[""] * (width - 1)]
-        reached = left
+        spanned = spanned_below
         rows.append(cells)
     width = max(map(len, rows), default=0)
     return [[*row, *[""] * (width - len(row))] for row in rows]

@@ -42,11 +42,12 @@ from engine.corpus.scan.formats import (
 from engine.corpus.text.blocks import restore_words
 
 _PGP = b"-----BEGIN PGP MESSAGE-----"
-_MAX_NAME_LENGTH = 200
+_MAX_NAME_LENGTH = 200  # characters of each part of a path
 _MAX_ENDING_LENGTH = 10
-
+_HEAD_LENGTH = 4096  # bytes
 
 DocumentsAndGaps = Iterator[ReadDocument | LeftOut]
+"""What a file gives: its documents, and what is left out of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,10 @@ def read_everything(
 ) -> DocumentsAndGaps:
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
-    `begin` is called with each member before it is read; members in `without` are skipped. What
-    cannot be read inside the file is left out with its reason. Raises what `Reader.read` raises if
-    the file itself cannot be read.
+    `begin` is called with the path of each member before it is read, and with "" when all but the
+    embedded files of the file was yielded. Members in `without` are skipped. What cannot be read
+    inside the file is left out with its reason. Raises what `Reader.read` raises if the file itself
+    cannot be read.
     """
     try:
         yield from _Opening(frozenset(without), begin, limits).open_file(path, format)
@@ -92,6 +94,12 @@ def read_everything(
 
 @dataclass
 class _Opening:
+    """The reading of one file: what it counts for `limits`, see `read_everything`.
+
+    `members` files were found inside the file, which has `size` bytes, with `unpacked` bytes in
+    all; their texts have so many `characters` so far.
+    """
+
     without: frozenset[str]
     begin: Callable[[str], None]
     limits: FileLimits
@@ -99,58 +107,69 @@ class _Opening:
     unpacked: int = 0
     size: int = 0
     characters: int = 0
-    # Number of members seen by name.
+    # The number that the last member of each name got.
     names: dict[str, int] = field(default_factory=dict)
 
     def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
-        # What is stored as it is, such as the mails of a mailbox, does not count as unpacked.
         self.size = get_content_size(path, None)
         yield from self._read(path, format, None, "", 0)
 
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
     ) -> DocumentsAndGaps:
+        """Read a file with the reader of its true format, and the files that are embedded in it.
+
+        For a member, `data` is its content and `within` its path; `depth` is 0 for the file itself.
+        """
         if data is None and format in MAY_EMBED:
             # Read once, for its format and for what is in it.
             data = read_bytes(path)
         true_format, data = _find_format(path, format, data)
-        renamed = path
+        readable_path = path
         if true_format != ending_of(path.name).lstrip(".") and true_format not in STREAMED:
             # Readers of several formats go by the ending.
             data = read_bytes(path, data)
-            renamed = path.with_name(f"{path.stem}.{true_format}")
-        may_embed = data is not None and may_embed_files(true_format, data)
+            readable_path = path.with_name(f"{path.stem}.{true_format}")
+        embedding = b""
+        if data is not None and may_embed_files(true_format, data):
+            embedding = data
         failed: UnreadableFileError | None = None
         try:
-            findings = _catch_crashes(find_reader(true_format).read(renamed, data), path)
+            findings = _catch_crashes(find_reader(true_format).read(readable_path, data), path)
             yield from self._open_all(findings, path, within, depth)
         except UnreadableFileError as error:
-            if not may_embed:
+            if not embedding:
                 raise
             failed = error
-        if may_embed and data is not None:
+        if embedding:
             if not within:
                 # What the file gave so far stays, whatever happens now.
                 self.begin("")
-            embedded = _catch_crashes(find_embedded_files(data), path)
+            embedded = _catch_crashes(find_embedded_files(embedding), path)
             yield from self._open_all(report_failed_text(embedded, failed), path, within, depth)
 
     def _open_all(
         self, findings: Iterator[Finding], path: Path, within: str, depth: int
     ) -> DocumentsAndGaps:
+        """Yield what a reader finds, with the files inside opened and full paths of members."""
         for finding in findings:
             if isinstance(finding, Member):
                 yield from self._open_member(finding, within, depth + 1)
             elif isinstance(finding, LeftOut):
                 yield replace(finding, member=self._make_unique(_join_path(within, finding.member)))
             else:
+                # Only documents of a file that has several are named.
                 member = within
                 if finding.member:
                     member = self._make_unique(_join_path(within, finding.member))
-                yield self._check_length(replace(finding, member=member), path)
+                document = restore_words(replace(finding, member=member))
+                yield self._check_length(document, path)
 
     def _check_length(self, document: ReadDocument, path: Path) -> ReadDocument | LeftOut:
-        document = restore_words(document)
+        """Return a document if its text is within the limits, else why it is left out.
+
+        Raises UnreadableFileError if it is the text of the file itself.
+        """
         length = len(document.text)
         self.characters += length
         if document.member and self.characters > self.limits.texts:
@@ -164,6 +183,7 @@ class _Opening:
         raise UnreadableFileError(path, why, "too large")
 
     def _open_member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
+        """Read a file inside the file or member `within`, and all that is inside it."""
         size = len(member.data)
         if is_lock_file(member.path, size):
             return
@@ -187,6 +207,7 @@ class _Opening:
                 yield LeftOut(name, "quarantined", error.kind, error.why or error.what)
 
     def _find_exceeded_limit(self, depth: int, size: int) -> str:
+        """Return what a member of so many bytes exceeds, empty if it is within the limits."""
         limits = self.limits
         if depth > limits.depth:
             return f"nested more than {limits.depth} deep"
@@ -194,31 +215,31 @@ class _Opening:
             return f"the file holds more than {limits.members:,} others"
         if size > limits.member:
             return f"it unpacks to more than {limits.member // 2**20} MB"
+        # What is stored as it is, such as the mails of a mailbox, does not count as unpacked.
         if self.unpacked > limits.unpacked + self.size:
             return f"the file unpacks to more than {limits.unpacked // 2**20} MB"
         return ""
 
     def _make_unique(self, name: str) -> str:
-        """Return a name that no member has had yet.
+        """Return a name that no member has had yet: `a.txt`, else `a (2).txt` and so on.
 
-        A number goes before the ending, which names the format.
+        The number goes before the ending, which names the format.
         """
-        number = self.names.get(name, 0) + 1
+        if name not in self.names:
+            self.names[name] = 1
+            return name
         ending = _find_ending(name)
         stem = name.removesuffix(ending)
-        candidate = name
-        if number > 1:
-            candidate = f"{stem} ({number}){ending}"
-        while number > 1 and candidate in self.names:
+        number = self.names[name] + 1
+        while (candidate := f"{stem} ({number}){ending}") in self.names:
             number += 1
-            candidate = f"{stem} ({number}){ending}"
         self.names[name] = number
-        self.names.setdefault(candidate, 1)
+        self.names[candidate] = 1
         return candidate
 
 
 def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
-    """Return `find_true_format` and the content.
+    """Return (`find_true_format`, content) of a file; the content is None if it is not read yet.
 
     For a locked office file that a known password opens, they are those of the unlocked file.
     """
@@ -271,19 +292,18 @@ def find_member_format(name: str, data: bytes) -> str:
     if ending in FORMATS:
         return FORMATS[ending]
     if ending in IMAGES:
-        if is_ocr_on():
-            return PICTURES.get(ending, "")
-        return ""
+        return PICTURES.get(ending, "") if is_ocr_on() else ""
     if data.startswith(b"%PDF-"):
         return "pdf"
     if data.startswith(TNEF):
         return "tnef"
     if names_no_format(ending):
-        return format_without_ending(data[:4096])
+        return format_without_ending(data[:_HEAD_LENGTH])
     return ""
 
 
 def _report_unsupported(name: str, data: bytes) -> LeftOut:
+    """Return the report of a member without a format, with the reason."""
     ending = ending_of(name)
     if data.startswith(_PGP):
         return LeftOut(name, "quarantined", "encrypted", "encrypted for its recipients (PGP)")
@@ -297,16 +317,20 @@ def _report_unsupported(name: str, data: bytes) -> LeftOut:
 
 
 def _join_path(within: str, name: str) -> str:
+    """Return the path of a member by its name in the member `within`, or in the file itself.
+
+    Folders that lead upwards are left out, and long names are shortened.
+    """
     parts = clean(name).replace("\\", "/").split("/")
-    named_parts = [_shorten(part) for part in parts if part not in ("", ".", "..")]
+    named_parts = [_shorten_name(part) for part in parts if part not in ("", ".", "..")]
     path = "/".join(named_parts) or "unnamed"
     return f"{within}/{path}" if within else path
 
 
-def _shorten(name: str) -> str:
-    ending = _find_ending(name)
+def _shorten_name(name: str) -> str:
     if len(name) <= _MAX_NAME_LENGTH:
         return name
+    ending = _find_ending(name)
     return name[: _MAX_NAME_LENGTH - len(ending)] + ending
 
 

@@ -10,27 +10,41 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
+from engine.core.text import format_count
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.text.blocks import Builder
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
 from engine.corpus.text.metadata import title_from_name
 
 Recogniser = Callable[[bytes], tuple[str, str]]
+"""Returns (text, problem) of a picture; see `recognise_text`."""
 _recogniser: Recogniser | None = None
-_seconds = 0.0
-_end = float("inf")
-# Dots per point of tesseract's best resolution.
-_DOTS = 300 / 72
+_max_seconds = 0.0
+# When the time is over, by the monotonic clock.
+_deadline = float("inf")
+# Dots per point (1/72 inch) of tesseract's best resolution.
+_DOTS_PER_POINT = 300 / 72
 # Maximum number of dots of one page.
 _MAX_DOTS = 40_000_000
 # Maximum number of problems that a note names.
 _MAX_PROBLEMS = 3
-# Fewer letters and digits are taken for a logo or for specks.
+# Fewer letters are taken for a logo or for specks.
 _MIN_LETTERS = 8
+
+
+class RecognisedPages(NamedTuple):
+    """Recognised texts by page, a note for the ledger, and why pages could not be read, by page.
+
+    Pages are numbered from 1. The note is empty if there is nothing to say.
+    """
+
+    texts: dict[int, str]
+    note: str
+    unread: dict[int, str]
 
 
 def use_recogniser(recogniser: Recogniser | None, seconds: float = float("inf")) -> None:
@@ -38,10 +52,10 @@ def use_recogniser(recogniser: Recogniser | None, seconds: float = float("inf"))
 
     None means that nothing can be recognised.
     """
-    global _recogniser, _seconds, _end
+    global _recogniser, _max_seconds, _deadline
     _recogniser = recogniser
-    _seconds = seconds
-    _end = time.monotonic() + seconds
+    _max_seconds = seconds
+    _deadline = time.monotonic() + seconds
 
 
 def is_ocr_on() -> bool:
@@ -54,27 +68,26 @@ def recognise_text(picture: bytes) -> tuple[str, str]:
 
     `problem` says why the text is not known.
     """
-    if time.monotonic() > _end:
-        return "", f"OCR of this file has taken {_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
+    if time.monotonic() > _deadline:
+        limit = f"{_max_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
+        return "", f"OCR of this file has taken {limit}"
     if _recogniser is None:
         return "", "OCR is off"
     text, problem = _recogniser(picture)
     return clean(text), problem
 
 
-def recognise_pages(
-    document: Any, numbers: Sequence[int]
-) -> tuple[dict[int, str], str, dict[int, str]]:
-    """Return the recognised texts of some pages of a PDF, a note, and why pages were not read.
+def recognise_pages(document: Any, numbers: Sequence[int]) -> RecognisedPages:
+    """Recognise the texts of pages of a PDF, given their numbers.
 
-    Pages are numbered from 1. The note is empty if nothing was recognised. `document` is as
-    pypdfium2 has it.
+    `document` is as pypdfium2 has it.
     """
     texts: dict[int, str] = {}
     unread: dict[int, str] = {}
     problems: list[str] = []
     for done, number in enumerate(numbers):
-        if time.monotonic() > _end:
+        if time.monotonic() > _deadline:
+            # This gives the reason only.
             _, problem = recognise_text(b"")
             left = f"{len(numbers) - done} of {len(numbers)} pages without text"
             problems.append(f"{left} were not looked at: {problem}")
@@ -90,19 +103,20 @@ def recognise_pages(
             unread[number] = problem
     notes = problems[:_MAX_PROBLEMS]
     filled = sum(bool(text.strip()) for text in texts.values())
-    pages = len(document)
     if filled:
-        notes.insert(0, f"by OCR: {filled} of {pages} page{'' if pages == 1 else 's'}")
-    return texts, "; ".join(notes), dict(sorted(unread.items()))
+        notes.insert(0, f"by OCR: {filled} of {format_count(len(document), 'page')}")
+    return RecognisedPages(texts, "; ".join(notes), dict(sorted(unread.items())))
 
 
 def draw_page(page: Any) -> bytes:
-    """Draw a page as a grey PGM picture."""
+    """Draw a page of PDFium as a grey PGM picture, and close the page."""
     with closing(page):
         width, height = page.get_size()
-        scale = min(_DOTS, (_MAX_DOTS / max(1.0, width * height)) ** 0.5)
+        max_scale = (_MAX_DOTS / max(1.0, width * height)) ** 0.5
+        scale = min(_DOTS_PER_POINT, max_scale)
         with closing(page.render(scale=scale, grayscale=True)) as bitmap:
             dots = memoryview(bitmap.buffer).cast("B")
+            # PDFium's rows end in bytes that are no dots.
             starts = [row * bitmap.stride for row in range(bitmap.height)]
             rows = [bytes(dots[start : start + bitmap.width]) for start in starts]
             return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(rows)
@@ -125,15 +139,13 @@ class PictureReader:
             raise UnreadableFileError(path, reason, "needs OCR")
         if sum(map(str.isalpha, text)) < _MIN_LETTERS:
             raise UnreadableFileError(path, "a picture in which OCR found no text", "empty")
-        built = Builder()
-        pages = join_split_words(
-            [mark_split_words(page) for page in text.rstrip("\f\n").split("\f")]
-        )
+        builder = Builder()
+        pages = join_split_words([*map(mark_split_words, text.rstrip("\f\n").split("\f"))])
         for number, page in enumerate(pages, 1):
             if len(pages) > 1:
-                built.page(number, f"page {number}")
-            built.block(page)
-        result = built.done()
+                builder.page(number, f"page {number}")
+            builder.block(page)
+        result = builder.done()
         yield ReadDocument(
             title_from_name(path),
             result.text,

@@ -15,17 +15,20 @@ from pathlib import Path
 
 from engine.corpus.formats import Finding, Member, UnreadableFileError, read_bytes
 
+# Tags of BER's elements.
 _SEQUENCE = 0x30
-_OCTETS = 0x04
-_OBJECT = 0x06
+_OCTET_STRING = 0x04
+_OBJECT_IDENTIFIER = 0x06
 _EXPLICIT = 0xA0
-_INDEFINITE = 0x80
-_END = b"\0\0"
+# A length that is not known: the content ends at `_END_OF_CONTENT`.
+_INDEFINITE_LENGTH = 0x80
+_END_OF_CONTENT = b"\0\0"
+# Object identifiers of contents: signed data, and enveloped data without and with authentication.
 _SIGNED = bytes.fromhex("2a864886f70d010702")
-# Enveloped data, and the same with authentication.
 _ENCRYPTED = (bytes.fromhex("2a864886f70d010703"), bytes.fromhex("2a864886f70d0109100117"))
 _PEM_LINE = re.compile(rb"-----[^\n]*-----")
 _MIME_HEADER = re.compile(rb"\s*(?:content-[a-z-]+|mime-version)[ \t]*:", re.IGNORECASE)
+_NOT_SIGNED = "its content is not that of a signed file"
 _MAX_DEPTH = 30
 
 
@@ -50,24 +53,23 @@ class SignedReader:
         """Read a file; see `Reader.read`."""
         content = read_bytes(path, data)
         # Outlook saves mails that are signed in clear under the same name.
-        signed = content
-        if not is_mime(content):
+        if not _is_mime(content):
             try:
-                signed = extract_signed(content)
+                content = extract_signed(content)
             except EncryptedContentError as error:
                 raise UnreadableFileError(path, str(error), "encrypted") from error
             except ValueError as error:
                 raise UnreadableFileError(path, str(error), "damaged") from error
         name = path.stem
-        if is_mime(signed):
+        if _is_mime(content):
             name = f"{name}.eml"
-        yield Member(name, signed)
+        yield Member(name, content)
 
 
 READER = SignedReader()
 
 
-def is_mime(content: bytes) -> bool:
+def _is_mime(content: bytes) -> bool:
     """Tell whether a content begins with a MIME header, as a mail's body in S/MIME does."""
     return _MIME_HEADER.match(content) is not None
 
@@ -77,20 +79,14 @@ def extract_signed(content: bytes) -> bytes:
 
     Raises ValueError if that is not in it, EncryptedContentError if it is encrypted.
     """
-    data = _decode_base64(content)
     try:
-        return _extract(data)
+        if content[0] != _SEQUENCE:
+            content = b64decode(_PEM_LINE.sub(b"", content))
+        return _extract(content)
+    except binascii.Error as error:
+        raise ValueError(_NOT_SIGNED) from error
     except IndexError as error:
         raise ValueError("it ends within its content") from error
-
-
-def _decode_base64(content: bytes) -> bytes:
-    if content[:1] == bytes((_SEQUENCE,)):
-        return content
-    try:
-        return b64decode(_PEM_LINE.sub(b"", content))
-    except binascii.Error as error:
-        raise ValueError("its content is not that of a signed file") from error
 
 
 def _extract(data: bytes) -> bytes:
@@ -99,15 +95,16 @@ def _extract(data: bytes) -> bytes:
     ContentInfo is (type, [0] SignedData), SignedData (version, digests, EncapsulatedContentInfo, …)
     and EncapsulatedContentInfo (type, [0] octets).
     """
-    kind, holder = _read_pair(data, _read_element(data, 0))
-    if data[kind.start : kind.end] in _ENCRYPTED:
+    content_type, holder = _read_pair(data, _read_element(data, 0))
+    identifier = data[content_type.start : content_type.end]
+    if identifier in _ENCRYPTED:
         raise EncryptedContentError("encrypted for its recipients")
-    if data[kind.start : kind.end] != _SIGNED or holder.tag != _EXPLICIT:
-        raise ValueError("its content is not that of a signed file")
+    if identifier != _SIGNED or holder.tag != _EXPLICIT:
+        raise ValueError(_NOT_SIGNED)
     parts = _read_children(data, _read_element(data, holder.start))
     encapsulated = [part for part in parts if part.tag == _SEQUENCE]
     if not encapsulated:
-        raise ValueError("its content is not that of a signed file")
+        raise ValueError(_NOT_SIGNED)
     _, content = _read_pair(data, encapsulated[0])
     if content.tag != _EXPLICIT:
         raise ValueError("it holds a signature alone")
@@ -115,14 +112,18 @@ def _extract(data: bytes) -> bytes:
 
 
 def _read_pair(data: bytes, sequence: _Element) -> tuple[_Element, _Element]:
-    """Return an object identifier and the element after it; itself again if there is none."""
+    """Return (object identifier, the element after it) of a sequence.
+
+    The second is the identifier again if nothing follows it.
+    """
     children = list(_read_children(data, sequence))
-    if sequence.tag != _SEQUENCE or not children or children[0].tag != _OBJECT:
-        raise ValueError("its content is not that of a signed file")
+    if sequence.tag != _SEQUENCE or not children or children[0].tag != _OBJECT_IDENTIFIER:
+        raise ValueError(_NOT_SIGNED)
     return children[0], children[-1]
 
 
 def _read_children(data: bytes, parent: _Element) -> Iterator[_Element]:
+    """Yield the elements in the content of another. Raises what `_read_element` raises."""
     at = parent.start
     while at < parent.end:
         element = _read_element(data, at)
@@ -131,10 +132,10 @@ def _read_children(data: bytes, parent: _Element) -> Iterator[_Element]:
 
 
 def _read_octets(data: bytes, element: _Element, depth: int) -> Iterator[bytes]:
-    """Yield the pieces of a string of octets."""
+    """Yield the pieces of an octet string, which elements at any depth may hold."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deep")
-    if element.tag == _OCTETS:
+    if element.tag == _OCTET_STRING:
         yield data[element.start : element.end]
         return
     for piece in _read_children(data, element):
@@ -142,19 +143,23 @@ def _read_octets(data: bytes, element: _Element, depth: int) -> Iterator[bytes]:
 
 
 def _read_element(data: bytes, at: int, depth: int = 0) -> _Element:
-    """Read the element at a place. Raises IndexError if it is cut off."""
+    """Read the element at an offset.
+
+    Raises IndexError if it is cut off, ValueError if elements of unknown length are nested deep.
+    """
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deep")
     tag = data[at]
     length = data[at + 1]
     start = at + 2
-    if length == _INDEFINITE:
+    if length == _INDEFINITE_LENGTH:
         end = start
-        while data[end : end + 2] != _END:
+        while data[end : end + 2] != _END_OF_CONTENT:
             end = _read_element(data, end, depth + 1).next
-        return _Element(tag, start, end, end + 2)
-    if length > _INDEFINITE:
-        size = length - _INDEFINITE
+        return _Element(tag, start, end, end + len(_END_OF_CONTENT))
+    if length > _INDEFINITE_LENGTH:
+        # The other seven bits are the number of bytes that hold the length.
+        size = length - _INDEFINITE_LENGTH
         length = int.from_bytes(data[start : start + size], "big")
         start += size
     end = start + length

@@ -9,12 +9,16 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
+# The open file that this process may read, if it may not open files itself.
 _descriptor: int | None = None
 
 
 @contextmanager
 def read_from(descriptor: int | None) -> Iterator[None]:
-    """Read the file from a descriptor, which is closed in the end; at its path if it is None."""
+    """Read files from an open descriptor within the context, which closes it at its end.
+
+    If the descriptor is None, they are opened at their paths.
+    """
     global _descriptor
     _descriptor = descriptor
     try:
@@ -26,9 +30,10 @@ def read_from(descriptor: int | None) -> Iterator[None]:
 
 
 def open_content(path: Path, data: bytes | None) -> BinaryIO:
-    """Open the content of a file, or `data` if it is known.
+    """Open the content of a file, or `data` if that is its content.
 
-    A descriptor has one position: close what was opened before. Raises OSError.
+    All files opened from one descriptor share its position, so that only one may be open. Raises
+    OSError.
     """
     if data is not None:
         return BytesIO(data)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
@@ -19,16 +19,25 @@ from engine.corpus.formats.plain import decode
 from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
-_SAMPLE = 16 * 1024
+_SAMPLE_LENGTH = 16 * 1024  # characters
 # The last one is the likeliest to stand in texts, too.
 _DELIMITERS = "\t;|,"
+# A character that no text holds, so that each line is a cell.
 _NO_DELIMITER = "\x1f"
 # What Excel writes and reads before the first row.
 _SEPARATOR_LINE = re.compile(r"sep=(\S|\t)\r?\n", re.IGNORECASE)
 _TITLES = ("title", "name", "subject", "headline")
 _MAX_TITLE_LENGTH = 300
-_MAX_DEPTH = 100
+_MAX_DEPTH = 100  # of values in values; deeper ones are given as JSON
 _EMPTY_LINES = re.compile(r"\n{3,}")
+
+
+class _Records(NamedTuple):
+    """The values of a JSON file, whether each has a line of its own, and a note on other lines."""
+
+    values: list[Any]
+    are_lines: bool
+    note: str
 
 
 class CsvReader:
@@ -41,14 +50,16 @@ class CsvReader:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
         csv.field_size_limit(2**30)
-        if declared := _SEPARATOR_LINE.match(text):
+        declared = _SEPARATOR_LINE.match(text)
+        if declared:
             text = text[declared.end() :]
             delimiter = declared[1]
         else:
-            delimiter = _find_delimiter(text[:_SAMPLE])
+            delimiter = _find_delimiter(text[:_SAMPLE_LENGTH])
         rows: list[list[str]] = []
         for row in _read_rows(text, delimiter):
             rows.append([" ".join(show_markup(cell).split()) for cell in row])
+        # A text that is no table is kept.
         body = format_table(rows) or text
         yield ReadDocument(title_from_name(path), body, format="csv", note=note)
 
@@ -61,24 +72,25 @@ class JsonReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
-        text, note = decode(read_bytes(path, data), path)
-        records, is_by_line, problem = _parse_values(text)
+        text, decoding_note = decode(read_bytes(path, data), path)
+        records = _parse_records(text)
+        note = records.note
         try:
-            paragraphs = ("\n".join(_format_lines(record, "")) for record in records)
+            paragraphs = ["\n".join(_format_lines(value, "")) for value in records.values]
             body = _EMPTY_LINES.sub("\n\n", "\n\n".join(filter(None, paragraphs))).strip("\n")
         except RecursionError:
             body = text
-            problem = "nested too deep, kept as it is"
+            note = "nested too deep, kept as it is"
         if not body.strip():
             raise UnreadableFileError(path, "it holds no text", "empty")
         title = ""
-        if not is_by_line:
-            title = _find_title(records[0])
+        if not records.are_lines:
+            title = _find_title(records.values[0])
         yield ReadDocument(
             title or title_from_name(path),
             clean(body),
-            format="jsonl" if is_by_line else "json",
-            note="; ".join(filter(None, (problem, note))),
+            format="jsonl" if records.are_lines else "json",
+            note="; ".join(filter(None, (note, decoding_note))),
         )
 
 
@@ -96,16 +108,16 @@ def _find_delimiter(sample: str) -> str:
     Lines above a table need not have it. Commas also stand in prose and in numbers, so that most
     rows must have the same number of them. (csv.Sniffer wants each row to fit.)
     """
-    best = ","
-    most = 0
+    best = _NO_DELIMITER
+    most_rows = 0
     for delimiter in _DELIMITERS:
         rows = [row for row in _read_rows(sample, delimiter) if any(row)]
         widths = Counter(len(row) for row in rows if len(row) > 1)
-        fitting = max(widths.values(), default=0)
-        if fitting > most and (delimiter != "," or 2 * fitting > len(rows)):
+        commonest = max(widths.values(), default=0)
+        if commonest > most_rows and (delimiter != "," or 2 * commonest > len(rows)):
             best = delimiter
-            most = fitting
-    return best if most else _NO_DELIMITER
+            most_rows = commonest
+    return best
 
 
 JSON_READER = JsonReader()
@@ -120,10 +132,13 @@ def _parse_value(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _parse_values(text: str) -> tuple[list[Any], bool, str]:
-    """Return (values, whether each has a line of its own, a note on what is not JSON)."""
+def _parse_records(text: str) -> _Records:
+    """Parse a JSON value, or one on each line.
+
+    Lines that are not JSON are texts. If most are not, the whole is one text.
+    """
     try:
-        return [_parse_value(text)], False, ""
+        return _Records([_parse_value(text)], are_lines=False, note="")
     except ValueError as error:
         reason = str(error)
     except RecursionError:
@@ -138,17 +153,19 @@ def _parse_values(text: str) -> tuple[list[Any], bool, str]:
                 values.append(line.strip())
                 bad_lines.append(number)
     if 2 * len(bad_lines) > len(values):
-        return [text.strip()], False, f"not JSON, kept as it is: {reason}"
-    if not bad_lines:
-        return values, True, ""
-    more = ""
-    if len(bad_lines) > 1:
-        more = f" and {len(bad_lines) - 1} more"
-    return values, True, f"line {bad_lines[0]}{more}: not JSON, kept as it is"
+        return _Records([text.strip()], False, f"not JSON, kept as it is: {reason}")
+    note = ""
+    if bad_lines:
+        more = f" and {len(bad_lines) - 1} more" if len(bad_lines) > 1 else ""
+        note = f"line {bad_lines[0]}{more}: not JSON, kept as it is"
+    return _Records(values, are_lines=True, note=note)
 
 
 def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
-    """Yield a line for each value after its keys, and an empty one before each record of a list."""
+    """Yield a line for each value after its keys, and an empty one before each record of a list.
+
+    `name` has the keys above the value, with dots: `order.items.price: 12`.
+    """
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():
             yield from _format_lines(inner, f"{name}.{key}" if name else key, depth + 1)
@@ -161,11 +178,14 @@ def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
         else:
             items = ", ".join(map(_format_value, value))
             yield from _format_lines(items, name, depth + 1)
-    elif text := _format_value(value):
-        yield f"{name}: {text}" if name else text
+    else:
+        text = _format_value(value)
+        if text:
+            yield f"{name}: {text}" if name else text
 
 
 def _format_value(value: Any) -> str:
+    """Return a value as text, empty for null; numbers are texts as in the file."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -174,6 +194,7 @@ def _format_value(value: Any) -> str:
 
 
 def _find_title(value: Any) -> str:
+    """Return the title that a record names, empty if there is none."""
     if not isinstance(value, dict):
         return ""
     for key in _TITLES:

@@ -7,21 +7,31 @@ list and a level of it; lists share how they count, and the numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
+from engine.corpus.formats.xml_parts import (
+    SPACE,
+    W,
+    index_styles,
+    parse_xml,
+    read_attribute,
+    read_value,
+    serialise_xml,
+)
+
 _NUMBERING = "word/numbering.xml"
 _STYLES = "word/styles.xml"
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _LEVELS = 9
-_MAX_BASED_ON = 9  # Styles may be based on each other in a circle.
-_PLACE = re.compile(r"%([1-9])")
-# The largest Roman number.
+_MAX_STYLE_DEPTH = 9  # Styles may be based on each other in a circle.
+# In the text of a level: the number that level 1 to 9 has.
+_PLACEHOLDER = re.compile(r"%([1-9])")
 _MAX_ROMAN = 3999
-_ROMAN = (
+_MAX_LETTERS = 30
+_ROMAN_NUMERALS = (
     (1000, "m"),
     (900, "cm"),
     (500, "d"),
@@ -41,20 +51,25 @@ _ROMAN = (
 class _Level(NamedTuple):
     """How a level counts: its first number, its figures, and a text such as `%1.%2`.
 
-    `legal` tells that all its numbers are decimal. `restarts` is how many of the first levels make
-    it start again, -1 for all above. `style` is the style whose paragraphs have this level.
+    `is_legal` tells that all numbers in its text are decimal. `restarts` is how many of the first
+    levels make it start again, -1 for all above. `style` is the style whose paragraphs have this
+    level.
     """
 
     start: int
     figures: str
     text: str
-    legal: bool
+    is_legal: bool
     restarts: int
     style: str
 
 
 class _List(NamedTuple):
-    """A list as a paragraph names it: the abstract list that counts, and where it starts again."""
+    """A list as a paragraph names it, with its levels from 0.
+
+    `abstract` is the list that counts, which several lists may share; `starts` are the numbers at
+    which levels of it start again when this list first uses them.
+    """
 
     abstract: str = ""
     starts: Mapping[int, int] = MappingProxyType({})
@@ -64,80 +79,90 @@ class _List(NamedTuple):
 class _Lists:
     """The lists of a document and what they have counted.
 
-    Each list is looked up when a paragraph first names it.
+    Each list is looked up by its id when a paragraph first names it.
     """
 
     def __init__(self, numbering: Any) -> None:
         self._abstract = {
-            _read_value(node, "abstractNumId"): node
-            for node in numbering.iterchildren(f"{_W}abstractNum")
+            read_attribute(node, "abstractNumId"): node
+            for node in numbering.iterchildren(f"{W}abstractNum")
         }
         self._lists = {
-            _read_value(node, "numId"): node for node in numbering.iterchildren(f"{_W}num")
+            read_attribute(node, "numId"): node for node in numbering.iterchildren(f"{W}num")
         }
+        # The id of the abstract list that a style stands for.
         self._by_style: dict[str, str] = {}
-        for number, node in self._abstract.items():
-            if style := _read_child(node, "styleLink"):
-                self._by_style[style] = number
+        for abstract, node in self._abstract.items():
+            style = read_value(node, "styleLink")
+            if style:
+                self._by_style[style] = abstract
         self.find_list = lru_cache(maxsize=None)(self._read_list)
-        self.counts: dict[str, list[int | None]] = {}
-        self.begun: set[tuple[str, int]] = set()
+        # By abstract list, the last number of each level; None before the first.
+        self._counts: dict[str, list[int | None]] = {}
+        self._begun: set[tuple[str, int]] = set()
 
-    def _read_list(self, name: str) -> _List:
-        node = self._lists.get(name)
+    def _read_list(self, list_id: str) -> _List:
+        node = self._lists.get(list_id)
         if node is None:
             return _List()
-        abstract = _read_child(node, "abstractNumId")
+        abstract = read_value(node, "abstractNumId")
         if abstract in self._abstract:
-            style = _read_child(self._abstract[abstract], "numStyleLink")
+            # It may only name a style, for which another abstract list stands.
+            style = read_value(self._abstract[abstract], "numStyleLink")
             abstract = self._by_style.get(style, abstract)
         levels = _read_levels(self._abstract.get(abstract, ()))
         starts: dict[int, int] = {}
-        for override in node.iterchildren(f"{_W}lvlOverride"):
+        for override in node.iterchildren(f"{W}lvlOverride"):
             levels |= _read_levels(override)
-            start = parse_whole_number(_read_child(override, "startOverride"), -1)
+            start = parse_whole_number(read_value(override, "startOverride"), -1)
             if start >= 0:
-                starts[parse_whole_number(_read_value(override, "ilvl"), -1)] = start
+                starts[parse_whole_number(read_attribute(override, "ilvl"), -1)] = start
         return _List(abstract, starts, levels)
 
-    def write_label(self, name: str, number: int) -> str:
-        """Count the next paragraph of a level by its number, and return its label.
+    def write_label(self, list_id: str, level_number: int) -> str:
+        """Count the next paragraph of a level of a list, and return its label, such as `7.3`.
 
         Empty if the level shows a bullet or nothing.
         """
-        levels = self.find_list(name).levels
-        if number not in levels:
+        levels = self.find_list(list_id).levels
+        if level_number not in levels:
             return ""
-        level = levels[number]
-        counts = self._count(name, number)
+        level = levels[level_number]
+        counts = self._count(list_id, level_number)
 
-        def write_count(match: re.Match[str]) -> str:
-            place = int(match[1]) - 1
+        def write_count(placeholder: re.Match[str]) -> str:
+            place = int(placeholder[1]) - 1
             counted = levels.get(place)
             if counted is None:
                 return ""
             count = counts[place]
-            figures = "decimal" if level.legal else counted.figures
-            return format_number(counted.start if count is None else count, figures)
+            if count is None:
+                count = counted.start
+            return format_number(count, "decimal" if level.is_legal else counted.figures)
 
         if level.figures == "bullet":
             return ""
-        label = _PLACE.sub(write_count, level.text).strip()
-        return label if any(map(str.isalnum, label)) else ""
+        label = _PLACEHOLDER.sub(write_count, level.text).strip()
+        if not any(map(str.isalnum, label)):
+            return ""
+        return label
 
-    def _count(self, name: str, number: int) -> list[int | None]:
+    def _count(self, list_id: str, level_number: int) -> list[int | None]:
         """Count a paragraph of a level, and return the counts of all levels of its list."""
-        used = self.find_list(name)
-        counts = self.counts.setdefault(used.abstract, [None] * _LEVELS)
-        before = counts[number]
-        counts[number] = used.levels[number].start if before is None else before + 1
-        if number in used.starts and (name, number) not in self.begun:
-            counts[number] = used.starts[number]
-        self.begun.add((name, number))
+        used = self.find_list(list_id)
+        counts = self._counts.setdefault(used.abstract, [None] * _LEVELS)
+        previous = counts[level_number]
+        if level_number in used.starts and (list_id, level_number) not in self._begun:
+            counts[level_number] = used.starts[level_number]
+        elif previous is None:
+            counts[level_number] = used.levels[level_number].start
+        else:
+            counts[level_number] = previous + 1
+        self._begun.add((list_id, level_number))
         for other, level in used.levels.items():
-            if other < number and counts[other] is None:
+            if other < level_number and counts[other] is None:
                 counts[other] = level.start
-            elif other > number and (level.restarts < 0 or number < level.restarts):
+            elif other > level_number and (level.restarts < 0 or level_number < level.restarts):
                 counts[other] = None
         return counts
 
@@ -152,25 +177,21 @@ def write_numbers(document: bytes, package: ZipFile) -> bytes:
         sheet = package.read(_STYLES)
     if b"<w:numPr>" not in document and b"<w:numPr>" not in sheet:
         return document
-    from lxml import etree
-
     root = parse_xml(document)
     lists = _Lists(parse_xml(package.read(_NUMBERING)))
-    styles = {
-        _read_value(style, "styleId"): style
-        for style in parse_xml(sheet).iterchildren(f"{_W}style")
-    }
+    styles = index_styles(sheet)
     changed = False
-    for paragraph in root.iter(f"{_W}p"):
-        properties = paragraph.find(f"{_W}pPr")
+    for paragraph in root.iter(f"{W}p"):
+        properties = paragraph.find(f"{W}pPr")
         if properties is None or _is_deleted(properties):
             continue
-        name, level = _find_list_and_level(properties, styles, lists)
-        if label := lists.write_label(name, level):
+        list_id, level_number = _find_list_and_level(properties, styles, lists)
+        label = lists.write_label(list_id, level_number)
+        if label:
             _insert_label(properties, label)
             changed = True
     if changed:
-        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+        return serialise_xml(root)
     return document
 
 
@@ -178,143 +199,113 @@ def _insert_label(properties: Any, label: str) -> None:
     """Insert a label before the text of a paragraph, and take the paragraph out of its list."""
     from lxml import etree
 
-    for numbering in properties.findall(f"{_W}numPr"):
+    for numbering in properties.findall(f"{W}numPr"):
         properties.remove(numbering)
     # This also overrides the number of the paragraph's style.
-    no_list = etree.SubElement(properties, f"{_W}numPr")
-    etree.SubElement(no_list, f"{_W}numId").set(f"{_W}val", "0")
-    run = etree.Element(f"{_W}r")
-    text = etree.SubElement(run, f"{_W}t")
-    text.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    no_list = etree.SubElement(properties, f"{W}numPr")
+    etree.SubElement(no_list, f"{W}numId").set(f"{W}val", "0")
+    run = etree.Element(f"{W}r")
+    text = etree.SubElement(run, f"{W}t")
+    text.set(SPACE, "preserve")
     text.text = f"{label} "
     properties.addnext(run)
 
 
-def parse_xml(part: bytes, *, recover: bool = False) -> Any:
-    """Return the root of a part's XML, an element `none` if it is damaged.
-
-    With `recover`, this is only so if nothing in it can be read.
-    """
-    from lxml import etree
-
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False, recover=recover
-    )
-    try:
-        root = etree.fromstring(part, parser)
-    except etree.XMLSyntaxError:
-        root = None
-    if root is None:
-        return etree.Element("none")
-    return root
-
-
 def _is_deleted(properties: Any) -> bool:
     """Tell whether a paragraph's mark was deleted, so that it is not counted."""
-    mark = properties.find(f"{_W}rPr")
+    mark = properties.find(f"{W}rPr")
     return mark is not None and (
-        mark.find(f"{_W}del") is not None or mark.find(f"{_W}moveFrom") is not None
+        mark.find(f"{W}del") is not None or mark.find(f"{W}moveFrom") is not None
     )
 
 
 def _find_list_and_level(
     properties: Any, styles: Mapping[str, Any], lists: _Lists
 ) -> tuple[str, int]:
-    """Return the list and the level that a paragraph names.
+    """Return (id of the list, number of its level) of a paragraph; the id is empty without a list.
 
-    The paragraph names them itself, or its style does, or a style that its style is based on.
+    The paragraph names them itself, or its style does, or a style that its style is based on. If
+    none names a level, the level of the list may name the style.
     """
-    name, level = _read_list_and_level(properties)
-    if name:
-        return name, parse_whole_number(level, 0)
-    own_style = _read_child(properties, "pStyle")
+    list_id, level_text = _read_list_and_level(properties)
+    if list_id:
+        return list_id, parse_whole_number(level_text, 0)
+    own_style = read_value(properties, "pStyle")
     style_id = own_style
-    for _ in range(_MAX_BASED_ON):
+    for _ in range(_MAX_STYLE_DEPTH):
         style = styles.get(style_id)
-        if style is None or name:
+        if style is None or list_id:
             break
-        name, level_of_style = _read_list_and_level(style.find(f"{_W}pPr"))
-        level = level or level_of_style
-        style_id = _read_child(style, "basedOn")
-    if name and own_style and not level:
-        # The list may name the style.
-        for number, level_of_list in lists.find_list(name).levels.items():
-            if level_of_list.style == own_style:
-                return name, number
-    return name, parse_whole_number(level, 0)
+        list_id, style_level_text = _read_list_and_level(style.find(f"{W}pPr"))
+        level_text = level_text or style_level_text
+        style_id = read_value(style, "basedOn")
+    if list_id and own_style and not level_text:
+        for level_number, level in lists.find_list(list_id).levels.items():
+            if level.style == own_style:
+                return list_id, level_number
+    return list_id, parse_whole_number(level_text, 0)
 
 
 def _read_list_and_level(properties: Any) -> tuple[str, str]:
+    """Return (id of the list, number of its level) in some properties, as they are written."""
     if properties is None:
         return "", ""
-    numbering = properties.find(f"{_W}numPr")
+    numbering = properties.find(f"{W}numPr")
     if numbering is None:
         return "", ""
-    return _read_child(numbering, "numId"), _read_child(numbering, "ilvl")
+    return read_value(numbering, "numId"), read_value(numbering, "ilvl")
 
 
-def _read_levels(parent: Any) -> dict[int, _Level]:
+def _read_levels(parent: Iterable[Any]) -> dict[int, _Level]:
+    """Return the levels among the children of a list, by number."""
     levels: dict[int, _Level] = {}
     for node in parent:
-        if node.tag != f"{_W}lvl":
+        if node.tag != f"{W}lvl":
             continue
-        number = parse_whole_number(_read_value(node, "ilvl"), 0)
+        number = parse_whole_number(read_attribute(node, "ilvl"), 0)
         if not 0 <= number < _LEVELS:
             continue
-        has_legal = node.find(f"{_W}isLgl") is not None
+        # `<w:isLgl/>` without a value means yes.
+        has_legal = node.find(f"{W}isLgl") is not None
         levels[number] = _Level(
-            start=parse_whole_number(_read_child(node, "start"), 0),
-            figures=_read_child(node, "numFmt") or "decimal",
-            text=_read_child(node, "lvlText"),
-            legal=has_legal and _read_child(node, "isLgl") not in ("0", "false", "off"),
-            restarts=parse_whole_number(_read_child(node, "lvlRestart"), -1),
-            style=_read_child(node, "pStyle"),
+            start=parse_whole_number(read_value(node, "start"), 0),
+            figures=read_value(node, "numFmt") or "decimal",
+            text=read_value(node, "lvlText"),
+            is_legal=has_legal and read_value(node, "isLgl") not in ("0", "false", "off"),
+            restarts=parse_whole_number(read_value(node, "lvlRestart"), -1),
+            style=read_value(node, "pStyle"),
         )
     return levels
 
 
-def _read_value(node: Any, name: str) -> str:
-    return str(node.get(f"{_W}{name}") or "")
-
-
-def _read_child(node: Any, name: str) -> str:
-    child = node.find(f"{_W}{name}")
-    if child is None:
-        return ""
-    return _read_value(child, "val")
-
-
-def parse_whole_number(text: str, other: int) -> int:
+def parse_whole_number(text: str, default: int) -> int:
     """Return a number as XML and HTML write it.
 
-    `other` replaces text that is not a number or is longer than any sensible number.
+    `default` replaces other text, and numbers of more than five digits, as none that counts has.
     """
     if text.isascii() and text.isdigit() and len(text) < 6:
         return int(text)
-    return other
+    return default
 
 
 def format_number(number: int, figures: str) -> str:
-    """Write a number in the figures of ECMA-376, 17.18.59.
+    """Write a number in figures by their names in ECMA-376, 17.18.59, such as `lowerRoman`.
 
     Figures other than Roman ones and letters become decimal.
     """
     if figures in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
-        numeral = ""
-        for value, sign in _ROMAN:
+        text = ""
+        for value, numeral in _ROMAN_NUMERALS:
             times, number = divmod(number, value)
-            numeral += sign * times
-        if figures == "lowerRoman":
-            return numeral
-        return numeral.upper()
-    if figures in ("lowerLetter", "upperLetter") and number > 0:
-        times, place = divmod(number - 1, 26)
-        letters = chr(ord("a") + place) * min(times + 1, 30)
-        if figures == "lowerLetter":
-            return letters
-        return letters.upper()
-    if figures == "decimalZero":
-        return f"{number:02}"
-    if figures in ("bullet", "none"):
-        return ""
-    return f"{number}"
+            text += numeral * times
+    elif figures in ("lowerLetter", "upperLetter") and number > 0:
+        # After z come aa, bb and so on.
+        rounds, place = divmod(number - 1, 26)
+        text = chr(ord("a") + place) * min(rounds + 1, _MAX_LETTERS)
+    elif figures == "decimalZero":
+        text = f"{number:02}"
+    elif figures in ("bullet", "none"):
+        text = ""
+    else:
+        text = f"{number}"
+    return text.upper() if figures.startswith("upper") else text

@@ -15,17 +15,18 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.html import decode_page, show_markup
-from engine.corpus.formats.word_numbers import parse_whole_number, parse_xml
+from engine.corpus.formats.word_numbers import parse_whole_number
+from engine.corpus.formats.xml_parts import parse_xml
 from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
 _DECLARATION = re.compile(r"\A\ufeff?\s*<\?xml[^>]*\?>")
 _PARAGRAPHS = ("p", "para", "h")
-# The last one holds the order of a field.
+# Elements that stand for a blank; the last one holds the instruction of a field.
 _BLANKS = ("tab", "br", "line-break", "s", "instrText")
 _EMPTY_LINES = re.compile(r"\n{3,}")
 _SHEET = "{urn:schemas-microsoft-com:office:spreadsheet}"
-_MAX_COLUMNS = 2**14
+_MAX_COLUMNS = 2**14  # of Excel
 # Styles and other facts for programs, in office files that are one XML file.
 _LEFT_OUT = frozenset(
     ("Styles", "styles", "fonts", "lists", "automatic-styles", "master-styles", "WorksheetOptions")
@@ -48,7 +49,8 @@ class XmlReader:
         if root.tag == "none":
             raise UnreadableFileError(path, describe_damage("invalid XML"), "damaged")
         for element in root.iter():
-            if _find_name(element) in _BLANKS and not len(element):
+            has_children = len(element) > 0
+            if _find_name(element) in _BLANKS and not has_children:
                 element.text = " "
         text = _EMPTY_LINES.sub("\n\n", clean("\n".join(_read_lines(root)))).strip()
         if not text:
@@ -64,11 +66,12 @@ READER = XmlReader()
 def _read_lines(root: Any) -> Iterator[str]:
     """Yield the lines of all elements in order, with an empty line before each large one.
 
-    The walk does not recurse, since elements may nest thousands deep.
+    `<invoice><seller><name>Ada</name></seller></invoice>` gives `seller.name: Ada`.
     """
+    # The walk does not recurse, since elements may nest thousands deep.
     stack = [(root, "")]
     while stack:
-        element, parent = stack.pop()
+        element, parent_name = stack.pop()
         name = _find_name(element)
         if not name or name in _LEFT_OUT:
             continue
@@ -76,26 +79,38 @@ def _read_lines(root: Any) -> Iterator[str]:
         if element.tag == f"{_SHEET}Table":
             yield format_table([*map(_read_row, element.iterchildren(f"{_SHEET}Row"))])
         elif name in _PARAGRAPHS or _is_mixed(element, children):
-            yield from _read_prose(element)
+            text = _read_text(element)
+            if text:
+                yield from ("", text, "")
         else:
             if children and element.getparent() is root:
                 yield ""
-            prefix = f"{parent}.{name}" if parent else name
-            if text := _read_text(element) if not children else "":
-                yield f"{prefix}: {text}"
-            for attribute, value in element.attrib.items():
-                # Those of other standards are for programs: `xml:lang`, `xsi:schemaLocation`.
-                is_own = not attribute.startswith("{") or attribute == f"{_SHEET}Name"
-                if is_own and value.strip():
-                    yield f"{prefix}.{_strip_namespace(attribute)}: {' '.join(value.split())}"
-            own_name = "" if element is root else name
-            stack += [(child, own_name) for child in reversed(children)]
+            full_name = f"{parent_name}.{name}" if parent_name else name
+            yield from _read_values(element, full_name, is_leaf=not children)
+            # The root's name would stand before everything.
+            if element is root:
+                name = ""
+            stack += [(child, name) for child in reversed(children)]
+
+
+def _read_values(element: Any, name: str, *, is_leaf: bool) -> Iterator[str]:
+    """Yield a line for the text of an element without children, and one for each attribute."""
+    if is_leaf:
+        text = _read_text(element)
+        if text:
+            yield f"{name}: {text}"
+    for attribute, value in element.attrib.items():
+        # Those of other standards are for programs: `xml:lang`, `xsi:schemaLocation`.
+        is_own = not attribute.startswith("{") or attribute == f"{_SHEET}Name"
+        if is_own and value.strip():
+            yield f"{name}.{_strip_namespace(attribute)}: {' '.join(value.split())}"
 
 
 def _read_row(row: Any) -> list[str]:
-    """Return the cells of a row; a cell names its column if others before it are left out."""
+    """Return the cells of a row of Excel."""
     cells: list[str] = []
     for cell in row.iterchildren(f"{_SHEET}Cell"):
+        # A cell names its column, from 1, if empty ones before it are left out.
         column = parse_whole_number(cell.get(f"{_SHEET}Index") or "", len(cells) + 1)
         cells += [""] * min(column - len(cells) - 1, _MAX_COLUMNS)
         cells.append(_read_text(cell))
@@ -108,13 +123,6 @@ def _is_mixed(element: Any, children: list[Any]) -> bool:
         return False
     texts = [element.text, *(child.tail for child in children)]
     return any(text and not text.isspace() for text in texts)
-
-
-def _read_prose(element: Any) -> Iterator[str]:
-    if text := _read_text(element):
-        yield ""
-        yield text
-        yield ""
 
 
 def _read_text(element: Any) -> str:
@@ -133,6 +141,7 @@ def _strip_namespace(name: str) -> str:
 
 
 def _find_title(root: Any) -> str:
+    """Return the text of the first element that is called a title, empty if there is none."""
     for element in root.iter():
         if _find_name(element).lower() == "title":
             return _read_text(element)[:_MAX_TITLE_LENGTH]

@@ -41,9 +41,9 @@ from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.files import AGAIN, FileRecord, PartRecord
 
 # Files of this many bytes or more are read after the others, the smaller first.
-_LARGE = 2**20
+_LARGE_FILE = 2**20
 # Documents of one file that are cut and written together.
-_BLOCK = 512
+_DOCUMENTS_PER_BLOCK = 512
 _LESS_CONFINED = (
     "Windows did not start a reading process that can open nothing but its document ({reason})."
     " Documents are read by processes that cannot change your files, but may read other files of"
@@ -79,7 +79,7 @@ class ReadingPace:
     max_named: int = 20
 
 
-class _Enough(Exception):
+class _IndexFirst(Exception):
     """The signal that what was read must be indexed before the rest is read."""
 
 
@@ -111,10 +111,13 @@ class Ingest:
         )
         # Counts of files, and of new chunks.
         self._tally: Counter[str] = Counter()
-        self._is_first = (
+        # Whether reading pauses for the index: a new project is searched before all is read.
+        self._pauses_for_index = (
             context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
         )
         self.progress = FileProgress(context, 0, 0, pace.slow_seconds)
+        # Files that could not be opened, and files without text, with their parts. What is stored
+        # of them stays until all files are read.
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
@@ -132,19 +135,20 @@ class Ingest:
             states = [record.state for record in self._previous.files.values()]
             self._tally["unread"] = states.count("quarantined") + states.count("skipped")
         changed = self._find_changed(scan)
-        unchanged = len(scan.files) - len(changed)
+        # Progress of a reading with pauses goes on where it was before the last one.
+        done = len(scan.files) - len(changed) if self._pauses_for_index else 0
         self._pool = self._build_pool(on_cluster=bool(changed) and bool(cluster_address()))
         try:
-            self._read_all(changed, unchanged if self._is_first else 0)
+            self._read_all(changed, done)
         finally:
             self._pool.close()
             # Also of a run that was stopped: files were read.
             if changed and self._pool.lockdown_failure:
                 self._context.warn(_LESS_CONFINED.format(reason=self._pool.lockdown_failure))
-        more = self._tally["unread"] - self._pace.max_named
-        if more > 0 and not self.progress.left:
-            lists_all = f"'engine documents {self._context.project.argument}' lists all"
-            self._context.warn(f"{more:,} more not read: {lists_all}.")
+        unnamed = self._tally["unread"] - self._pace.max_named
+        if unnamed > 0 and not self.progress.left:
+            command = f"engine documents {self._context.project.argument}"
+            self._context.warn(f"{unnamed:,} more not read: '{command}' lists all.")
         self._remove_gone(scan)
         return self._tally
 
@@ -156,7 +160,8 @@ class Ingest:
                 changed.append(file)
             elif self._previous.files[file.source, file.path].state == "read":
                 self._tally["unchanged"] += 1
-        changed.sort(key=lambda file: file.size // _LARGE)
+        # Small files, of which all keys are 0, stay in the order of their paths.
+        changed.sort(key=lambda file: file.size // _LARGE_FILE)
         return changed
 
     def _remove_gone(self, scan: Scan) -> None:
@@ -169,8 +174,9 @@ class Ingest:
             # The content of files that could not be opened stays, and they are tried again.
             for record in self._unopened:
                 self._store.put_file(record)
-        unread = [*self._unopened, *(record for record, _ in self._unreadable)]
+        unread = self._unopened + [record for record, _ in self._unreadable]
         left_out = [Skipped(record.path, record.reason) for record in unread] + scan.skipped
+        # It says whether anything is searchable, so it is made before unreadable files are dropped.
         nothing_left = no_documents("None of the files could be read.", left_out, self._context)
         with self._store.transaction():
             self._drop_unreadable()
@@ -178,11 +184,14 @@ class Ingest:
                 raise nothing_left
 
     def _build_pool(self, *, on_cluster: bool) -> Pool:
-        corpus = self._context.settings.corpus
+        """Return the reading processes of this machine, or also those of the cluster's nodes."""
         context = self._context
+        corpus = context.settings.corpus
         processes = corpus.reading_processes or min(8, os.cpu_count() or 1)
         limits = Limits(
-            corpus.reading_memory_mb * 2**20, corpus.reading_seconds, ocr_seconds=corpus.ocr_seconds
+            memory=corpus.reading_memory_mb * 2**20,
+            seconds=corpus.reading_seconds,
+            ocr_seconds=corpus.ocr_seconds,
         )
         if not on_cluster:
             return Pool(processes, limits, passwords(context), self._ocr)
@@ -195,7 +204,10 @@ class Ingest:
         return pool
 
     def _read_all(self, changed: list[ScannedFile], done: int) -> None:
-        """Read what changed; `done` is the number of files that already count as done."""
+        """Read and write what changed, or a part of it if that must be indexed first.
+
+        `done`: the number of files that already count as done.
+        """
         batch: list[ExaminedFile] = []
         pace = self._pace
         total = done + len(changed)
@@ -203,7 +215,7 @@ class Ingest:
         self.progress = progress
         started = time.monotonic()
         last_written = started
-        chunks_before = self._store.count("chunks") if self._is_first else 0
+        chunks_before = self._store.count("chunks") if self._pauses_for_index else 0
 
         def write_batch() -> None:
             nonlocal last_written
@@ -214,18 +226,22 @@ class Ingest:
             last_written = time.monotonic()
 
         def after_each() -> None:
-            position = progress.done - done + len(batch)
-            progress.turn_to(changed[position].path if position < len(changed) else "")
+            """Do what is due after a file, and again and again while the next one is read."""
+            examined_files = progress.done - done + len(batch)
+            if examined_files < len(changed):
+                progress.turn_to(changed[examined_files].path)
+            else:
+                progress.turn_to("")
             progress.check()
             is_overdue = time.monotonic() - last_written > pace.seconds_per_transaction
             if is_overdue or len(batch) >= pace.files_per_transaction:
                 write_batch()
-            # Reading stops for the index when chunks have doubled: new projects are searched early.
-            doubled = self._is_first and self._tally["new_chunks"] >= max(1, chunks_before)
-            if doubled and time.monotonic() - started >= pace.first_seconds:
-                raise _Enough
+            if self._pauses_for_index:
+                has_doubled = self._tally["new_chunks"] >= max(1, chunks_before)
+                if has_doubled and time.monotonic() - started >= pace.first_seconds:
+                    raise _IndexFirst
 
-        with suppress(_Enough):
+        with suppress(_IndexFirst):
             for examined in self._pool.map(self._examine, changed, after_each, ExaminedFile.length):
                 batch.append(examined)
                 after_each()
@@ -242,13 +258,13 @@ class Ingest:
         try:
             content_hash = hash_file(file.absolute)
         except OSError as error:
-            return ExaminedFile(
-                file, outcome=Outcome(reason=system_reason(error), inaccessible=True)
-            )
+            unopened = Outcome(reason=system_reason(error), inaccessible=True)
+            return ExaminedFile(file, outcome=unopened)
         examined = ExaminedFile(file, content_hash)
         former = self._previous.find_record(file)
         is_known = former is not None and self._previous.is_known(former, content_hash)
-        if not is_known and not self._previous.is_elsewhere(content_hash):
+        may_be_renamed = self._previous.is_elsewhere(content_hash)
+        if not is_known and not may_be_renamed:
             self._read(examined)
         return examined
 
@@ -277,11 +293,12 @@ class Ingest:
 
     def _commit(self, writes: list[Write]) -> None:
         """Make all changes in one transaction, and empty the list."""
-        if writes:
-            with self._store.transaction():
-                for write in writes:
-                    write()
-            writes.clear()
+        if not writes:
+            return
+        with self._store.transaction():
+            for write in writes:
+                write()
+        writes.clear()
 
     def _plan(self, examined: ExaminedFile) -> Iterator[Write]:
         """Yield what to write of one file; reads and cuts it meanwhile."""
@@ -291,15 +308,19 @@ class Ingest:
         record = build_record(examined.file, examined.content_hash, self._chunking)
         if examined.outcome and examined.outcome.inaccessible:
             yield partial(self._keep_inaccessible, record, former, examined.outcome.reason)
-        elif former and self._previous.is_known(former, record.content_hash):
+            return
+        if former and self._previous.is_known(former, record.content_hash):
             yield partial(self._store_known, record, former)
-        elif former is None and (renamed := self._previous.take_renamed(record)):
+            return
+        # Only a file under a new name can be a lost one.
+        renamed = None if former else self._previous.take_renamed(record)
+        if renamed:
             yield partial(self._store_renamed, renamed)
-        else:
-            if not examined.outcome:
-                # It has the content of a lost file, but is not that file under another name.
-                self._read(examined)
-            yield from self._plan_content(examined, record, former)
+            return
+        if not examined.outcome:
+            # It has the content of a lost file, but is not that file under another name.
+            self._read(examined)
+        yield from self._plan_content(examined, record, former)
 
     def _store_known(self, record: FileRecord, former: FileRecord) -> None:
         """Store the times of a file whose content has not changed."""
@@ -333,11 +354,11 @@ class Ingest:
         former: FileRecord | None,
         error: UnreadableFileError,
     ) -> None:
+        """Note a file without text; what is stored of it stays until all files are read."""
         reason = error.why or error.what
         unread = replace(record, state="quarantined", reason=reason, kind=error.kind)
         parts = examined.list_parts()
         self._unreadable.append((unread, parts))
-        # Otherwise the stored content stays until all files are read.
         if former is None or not self._store.documents_of(former.id):
             self._store.put_parts(self._store.put_file(unread), parts)
         self._report_unread(unread, former)
@@ -347,7 +368,8 @@ class Ingest:
     ) -> None:
         """Keep what is stored of a file that cannot be opened, and try it again next time.
 
-        If the record has a remark, its hash is cleared, so that the file is read again then.
+        The new reason takes the place of a remark on the reading, so the hash of a file with a
+        remark is cleared: it is read again then, even if its content is the same.
         """
         stored = former or replace(record, content_hash="", chunking="")
         has_remark = bool(stored.reason or stored.kind)
@@ -358,10 +380,12 @@ class Ingest:
         self._report_unread(unread, former)
 
     def _report_unread(self, record: FileRecord, former: FileRecord | None) -> None:
-        if former is None or (former.state, former.reason) != (record.state, record.reason):
-            self._tally["unread"] += 1
-            if self._tally["unread"] <= self._pace.max_named:
-                self._context.warn(f"{record.path} was not read: {record.reason}")
+        """Count a file that was not read, and name it, unless that was known before."""
+        if former and former.state == record.state and former.reason == record.reason:
+            return
+        self._tally["unread"] += 1
+        if self._tally["unread"] <= self._pace.max_named:
+            self._context.warn(f"{record.path} was not read: {record.reason}")
 
     def _plan_documents(
         self, examined: ExaminedFile, record: FileRecord, former: FileRecord | None
@@ -378,11 +402,12 @@ class Ingest:
             record, content_hash="", mtime_ns=AGAIN, chunking=(former or record).chunking
         )
         documents = examined.read_documents()
-        block = list(itertools.islice(documents, _BLOCK))
-        while following := list(itertools.islice(documents, _BLOCK)):
+        block = list(itertools.islice(documents, _DOCUMENTS_PER_BLOCK))
+        # One block is read ahead, to know the last one.
+        while next_block := list(itertools.islice(documents, _DOCUMENTS_PER_BLOCK)):
             changed = self._cut(examined.file, record, block, stored, reusable=reusable)
             yield partial(self._store_block, unfinished, changed)
-            block = following
+            block = next_block
         changed = self._cut(examined.file, record, block, stored, reusable=reusable)
         gone = [document_id for document_id, _ in stored.values()]
         yield partial(self._store_last_block, examined, record, former, changed, gone)
@@ -398,14 +423,16 @@ class Ingest:
     ) -> list[_CutDocument]:
         """Return the documents of a block that differ from the `stored` ones, with their chunks.
 
-        What is in the block is removed from `stored`.
+        `stored`: path → (id, content hash); what is in the block is removed from it. `reusable`:
+        whether a document with the same content also has the same chunks.
         """
         changed: list[tuple[Document, ReadDocument]] = []
         for read in block:
             document = build_stored_document(file, record.content_hash, read)
-            row, content_hash = stored.pop(document.path, (0, ""))
-            if not (row and reusable and content_hash == document.content_hash):
-                changed.append((replace(document, id=row), read))
+            document_id, content_hash = stored.pop(document.path, (0, ""))
+            is_same = document_id != 0 and content_hash == document.content_hash
+            if not (is_same and reusable):
+                changed.append((replace(document, id=document_id), read))
         chunked = self._chunker.chunk_many([read for _, read in changed])
         return [
             _CutDocument(document, read, chunks)
@@ -414,8 +441,8 @@ class Ingest:
 
     def _store_block(self, record: FileRecord, changed: list[_CutDocument]) -> None:
         """Store some documents of a file."""
-        new_chunks = self._put_documents(self._put_record(record), changed)
-        self._tally["new_chunks"] += new_chunks
+        file_id = self._put_record(record)
+        self._tally["new_chunks"] += self._put_documents(file_id, changed)
 
     def _store_last_block(
         self,
@@ -425,7 +452,10 @@ class Ingest:
         changed: list[_CutDocument],
         gone: list[int],
     ) -> None:
-        """Store the last documents of a file, without those that are `gone` from it."""
+        """Store the last documents of a file, without those that are `gone` from it.
+
+        If nothing to search would be left of the file, its former content stays.
+        """
         note, kind = examined.summarize_notes()
         parts = examined.list_parts()
         try:
@@ -452,14 +482,15 @@ class Ingest:
         """Store documents with their chunks and queries; return the number of new chunks."""
         new_chunks = 0
         for cut in changed:
-            row = self._store.put_document(file_id, cut.document)
-            new_chunks += self._store.replace_chunks(row, cut.chunks)
-            queries = queries_in(cut.read, cut.document.path, self._store.chunks_of(row))
-            self._store.replace_document_queries(row, queries)
+            document_id = self._store.put_document(file_id, cut.document)
+            new_chunks += self._store.replace_chunks(document_id, cut.chunks)
+            chunks = self._store.chunks_of(document_id)
+            queries = queries_in(cut.read, cut.document.path, chunks)
+            self._store.replace_document_queries(document_id, queries)
         return new_chunks
 
     def _drop_unreadable(self) -> None:
-        """Remove what files that hold no text any more said, within a transaction."""
+        """Remove the documents of files that hold no text any more, within a transaction."""
         for record, parts in self._unreadable:
             file_id = self._store.put_file(record)
             self._store.put_parts(file_id, parts)

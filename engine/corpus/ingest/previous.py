@@ -29,11 +29,14 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.files import FileRecord, PartRecord
 
+# Ends the mark of a tesseract that was there and is not any more.
 _GONE = " (gone)"
 # Characters from which a file is stored in transactions of its own.
-LONG = 1_000_000
+_LONG = 1_000_000
 # The kind of a file that was read by OCR, at least in part.
 KIND_OCR = "OCR"
+# Files that an error names.
+_MAX_NAMED = 5
 
 
 def limits_of(context: StageContext) -> dict[str, int]:
@@ -55,9 +58,9 @@ def passwords_file(context: StageContext) -> Path:
 
 
 def passwords(context: StageContext) -> tuple[str, ...]:
-    """Return the user's passwords.
+    """Return the passwords in corpus.passwords_file, with which locked files are opened.
 
-    Raises InputError.
+    Raises InputError if they cannot be read.
     """
     if context.settings.corpus.passwords_file:
         return read_passwords(passwords_file(context))
@@ -114,22 +117,23 @@ def is_inaccessible(record: FileRecord, inaccessible: Set[tuple[str, str]]) -> b
     if not inaccessible:
         return False
     folder_ends = [index for index, character in enumerate(record.path) if character == "/"]
-    paths = ["", record.path, *(record.path[:end] for end in folder_ends)]
+    # The source itself, the folders in it above the file, and the file.
+    paths = ["", *(record.path[:end] for end in folder_ends), record.path]
     return any((record.source, path) in inaccessible for path in paths)
 
 
 def build_record(file: ScannedFile, content_hash: str, chunking: str) -> FileRecord:
     """Return the record of a file that is read without a remark."""
     return FileRecord(
-        file.source,
-        file.path,
-        file.format,
-        file.size,
-        file.mtime_ns,
-        content_hash,
-        "read",
-        "",
-        chunking,
+        source=file.source,
+        path=file.path,
+        format=file.format,
+        size=file.size,
+        mtime_ns=file.mtime_ns,
+        content_hash=content_hash,
+        state="read",
+        reason="",
+        chunking=chunking,
         ctime_ns=file.ctime_ns,
     )
 
@@ -137,11 +141,15 @@ def build_record(file: ScannedFile, content_hash: str, chunking: str) -> FileRec
 def build_stored_document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
     """Return the document to store.
 
-    The path of a document inside a file continues the path of that file.
+    `content_hash`: that of the file. The path of a document inside the file continues the file's
+    path, and its hash is that of its title and text: other parts of the file may change.
     """
-    path = f"{file.path}/{read.member}" if read.member else file.path
     if read.external_id is not None:
         path = f"{file.path}#{read.external_id}"
+    elif read.member:
+        path = f"{file.path}/{read.member}"
+    else:
+        path = file.path
     if path != file.path:
         content_hash = hashlib.sha256(f"{read.title}\0{read.text}".encode()).hexdigest()
     return Document(
@@ -176,7 +184,7 @@ class ExaminedFile:
     @property
     def is_long(self) -> bool:
         """Whether storing it may take long."""
-        return self.file.format == "beir" or self.length() > LONG
+        return self.file.format == "beir" or self.length() > _LONG
 
     def length(self) -> int:
         """Return the number of characters that were read."""
@@ -237,13 +245,14 @@ class PreviousCorpus:
     ) -> None:
         self._store = context.store
         self._chunking = chunking
-        self._titled = context.settings.corpus.context == "title"
+        self._chunks_hold_titles = context.settings.corpus.context == "title"
         self.files = self._store.files()
         kinds = _find_retried_kinds(context, ocr)
+        # Ids of files that are read again even if they have not changed.
         self._retried: set[int] = set()
         if kinds:
             records = self.files.values()
-            self._retried = {record.id for record in records if self._is_of(record, kinds)}
+            self._retried = {record.id for record in records if self._failed_as(record, kinds)}
         self._lost = self._find_lost(scan)
 
     def find_record(self, file: ScannedFile) -> FileRecord | None:
@@ -251,7 +260,7 @@ class PreviousCorpus:
         return self.files.get((file.source, file.path))
 
     def is_changed(self, file: ScannedFile) -> bool:
-        """Tell whether a file must be looked at.
+        """Tell whether a file must be hashed, and perhaps read, again.
 
         Its size, its modification time and the system's time of its last status change decide: a
         file that was renamed to the name of another one may have the same size and modification
@@ -273,7 +282,7 @@ class PreviousCorpus:
         return record.chunking == self._chunking and record.id not in self._retried
 
     def is_elsewhere(self, content_hash: str) -> bool:
-        """Tell whether a lost file had this content, so this one may be that file renamed."""
+        """Tell whether a lost file had this content, so that this one may be that file renamed."""
         return content_hash in self._lost
 
     def take_renamed(self, record: FileRecord) -> Rename | None:
@@ -288,7 +297,7 @@ class PreviousCorpus:
         former = candidates[0]
         former_title = title_from_name(Path(former.path))
         title = title_from_name(Path(record.path))
-        if self._titled and title != former_title:
+        if self._chunks_hold_titles and title != former_title:
             return None
         lost.remove(former)
         del self.files[former.source, former.path]
@@ -301,12 +310,12 @@ class PreviousCorpus:
         inaccessible = set(scan.inaccessible)
         lost: dict[str, list[FileRecord]] = {}
         for key, record in self.files.items():
-            current = record.state == "read" and record.chunking == self._chunking
-            if current and key not in present and not is_inaccessible(record, inaccessible):
+            is_usable = record.state == "read" and record.chunking == self._chunking
+            if is_usable and key not in present and not is_inaccessible(record, inaccessible):
                 lost.setdefault(record.content_hash, []).append(record)
         return lost
 
-    def _is_of(self, record: FileRecord, kinds: set[str]) -> bool:
+    def _failed_as(self, record: FileRecord, kinds: set[str]) -> bool:
         """Tell whether a file, or a part of it, failed in one of these ways."""
         if record.kind in kinds:
             return True
@@ -317,8 +326,10 @@ def _find_retried_kinds(context: StageContext, ocr: Tesseract | None) -> set[str
     """Return the kinds of failures that new passwords, OCR or limits may resolve."""
     former = context.store.artifact(CorpusInfo)
     info = former.info if former else CorpusInfo()
-    limits = limits_of(context).items()
-    kinds = {kind for kind, limit in limits if limit > info.limits.get(kind, limit)}
+    kinds = set()
+    for kind, limit in limits_of(context).items():
+        if limit > info.limits.get(kind, limit):
+            kinds.add(kind)
     if info.passwords != passwords_mark(context):
         kinds.add("encrypted")
     is_missing = ocr is None and context.settings.corpus.ocr
@@ -329,7 +340,7 @@ def _find_retried_kinds(context: StageContext, ocr: Tesseract | None) -> set[str
 
 def forget_gone(
     context: StageContext,
-    known: dict[tuple[str, str], FileRecord],
+    records: dict[tuple[str, str], FileRecord],
     scan: Scan,
     sources: Container[str] | None = None,
 ) -> int:
@@ -341,7 +352,7 @@ def forget_gone(
     present = {(file.source, file.path) for file in scan.files}
     inaccessible = set(scan.inaccessible)
     gone: list[FileRecord] = []
-    for key, record in known.items():
+    for key, record in records.items():
         if key in present or record.state == "gone" or is_inaccessible(record, inaccessible):
             continue
         if sources is None or record.source in sources:
@@ -358,12 +369,13 @@ def no_documents(what: str, skipped: list[Skipped], context: StageContext) -> No
 
     It names the first few files that were left out, and why.
     """
-    why = "The folder is empty, or no file matches corpus.include."
     if skipped:
-        reasons = [f"{item.path}: {item.reason}" for item in skipped[:5]]
-        if len(skipped) > 5:
-            reasons.append(f"and {len(skipped) - 5} more")
+        reasons = [f"{item.path}: {item.reason}" for item in skipped[:_MAX_NAMED]]
+        if len(skipped) > _MAX_NAMED:
+            reasons.append(f"and {len(skipped) - _MAX_NAMED} more")
         why = f"Skipped: {'; '.join(reasons)}."
+    else:
+        why = "The folder is empty, or no file matches corpus.include."
     to_do = (
         "Put documents that hold text there (text, office files, PDF, emails, or a BEIR folder), or"
         " name another folder in project.toml."
@@ -378,9 +390,9 @@ def hash_file(path: Path) -> str:
 
     Raises OSError, also if a pipe or device has replaced the file.
     """
-    descriptor = open_private(
-        path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    )
+    # Opening a pipe would wait for its writer; Windows has neither flag.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = open_private(path, flags)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "not a regular file any more")

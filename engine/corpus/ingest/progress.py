@@ -27,7 +27,7 @@ class FileProgress:
         return self.total - self.done
 
     def turn_to(self, path: str) -> None:
-        """Note the file that the others wait for."""
+        """Note the path of the file that is read now; empty for none."""
         if path != self._path:
             self._path = path
             self._since = time.monotonic()

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from engine.core.disk import get_file_size
 from engine.core.platforms.files import is_document
 from engine.corpus.sandbox.outcome import Limits
 from engine.corpus.sandbox.pool import Pool
@@ -16,6 +17,7 @@ from engine.corpus.scan.formats import ARCHIVES, FORMATS, ending_of, is_lock_fil
 MAX_LISTED = 2000
 """Maximum number of files from which some are chosen."""
 MAX_BYTES = 5_000_000
+"""Maximum size of a file that is chosen."""
 MAX_CHARACTERS = 4000
 """Maximum length of the text of each document."""
 PLAIN = frozenset({"txt", "md"})
@@ -27,43 +29,51 @@ def sample_texts(sources: Sequence[Path], count: int = 24, seconds: float = 10.0
 
     Ends after about `seconds` with what it has. Files that cannot be read give nothing.
     """
-    end = time.monotonic() + seconds
-    listed = list(islice(_list_files(sources, end), MAX_LISTED))
+    deadline = time.monotonic() + seconds
+    listed = list(islice(_list_documents(sources, deadline), MAX_LISTED))
     step = max(1, len(listed) // count)
     chosen = listed[::step][:count]
-    texts = [_read_beginning(path) for path, kind in chosen if kind in PLAIN]
-    others = [(path, kind) for path, kind in chosen if kind not in PLAIN]
+    texts = [_read_beginning(path) for path, format in chosen if format in PLAIN]
+    others = [(path, format) for path, format in chosen if format not in PLAIN]
     if others:
-        texts += _read_confined(others, end)
+        texts += _read_confined(others, deadline)
     return [text for text in texts if text.strip()]
 
 
-def _list_files(sources: Sequence[Path], end: float) -> Iterator[tuple[Path, str]]:
-    """Yield (path, format) of documents that are not large, until `end`."""
+def _list_documents(sources: Sequence[Path], deadline: float) -> Iterator[tuple[Path, str]]:
+    """Yield (path, format) of the documents that may be chosen, until `deadline`."""
+    for path in _list_files(sources, deadline):
+        format = _find_format(path)
+        if format:
+            yield path, format
+
+
+def _list_files(sources: Sequence[Path], deadline: float) -> Iterator[Path]:
+    """Yield the files below `sources` and those among them, without hidden folders."""
     for source in sources:
         if is_document(source):
-            yield from _describe(source)
+            yield source
         for parent, folders, names in os.walk(source):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(names):
-                yield from _describe(Path(parent, name))
-            if time.monotonic() > end:
+                yield Path(parent, name)
+            if time.monotonic() > deadline:
                 return
 
 
-def _describe(path: Path) -> Iterator[tuple[Path, str]]:
-    kind = FORMATS.get(ending_of(path.name), "")
-    if not kind or kind in ARCHIVES or path.name.startswith("."):
-        return
-    try:
-        size = path.stat().st_size
-    except OSError:
-        return
-    if 0 < size <= MAX_BYTES and path.is_file() and not is_lock_file(path.name, size):
-        yield path, kind
+def _find_format(path: Path) -> str:
+    """Return a document's format; empty for a file that is hidden, empty, large or an archive."""
+    format = FORMATS.get(ending_of(path.name), "")
+    if not format or format in ARCHIVES or path.name.startswith("."):
+        return ""
+    size = get_file_size(path)
+    if 0 < size <= MAX_BYTES and not is_lock_file(path.name, size):
+        return format
+    return ""
 
 
 def _read_beginning(path: Path) -> str:
+    """Return the beginning of a plain text; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(MAX_CHARACTERS).decode("utf-8", "ignore")
@@ -71,16 +81,17 @@ def _read_beginning(path: Path) -> str:
         return ""
 
 
-def _read_confined(files: Sequence[tuple[Path, str]], end: float) -> list[str]:
-    """Read documents in confined processes, as a run does, without those that take long."""
+def _read_confined(files: Sequence[tuple[Path, str]], deadline: float) -> list[str]:
+    """Read documents in a confined process, as a run does, for at most 5 seconds each."""
     texts = []
-    pool = Pool(1, Limits(seconds=5, whole=1))
+    pool = Pool(1, Limits(seconds=5, whole_file_factor=1))
     try:
-        for path, kind in files:
-            if time.monotonic() > end:
+        for path, format in files:
+            if time.monotonic() > deadline:
                 break
-            outcome = pool.read(path, kind)
-            texts += [document.text[:MAX_CHARACTERS] for document in outcome.documents[:1]]
+            outcome = pool.read(path, format)
+            if outcome.documents:
+                texts.append(outcome.documents[0].text[:MAX_CHARACTERS])
     finally:
         pool.close()
     return texts

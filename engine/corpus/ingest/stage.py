@@ -38,8 +38,8 @@ from engine.project.store.files import LeftOutRecord
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 21
-# Takes the place of the fingerprint while files are left.
+VERSION = 22
+# Takes the place of the fingerprint while files are left to read.
 _PARTIAL = "partial"
 
 
@@ -84,14 +84,14 @@ class IngestStage(Stage):
             )
         corpus = context.settings.corpus
         records = context.store.files().values()
-        known = {record.source for record in records if record.state != "gone"}
+        known_sources = {record.source for record in records if record.state != "gone"}
         result = scan(
             sources,
             corpus.include,
             corpus.exclude,
             follow_links=corpus.follow_links,
             pictures=corpus.ocr,
-            read_before={str(context.project.path / source) for source in known},
+            read_before={str(context.project.path / source) for source in known_sources},
         )
         _make_sources_movable(result, context.project.path)
         _refuse_empty(result, sources, context)
@@ -117,14 +117,15 @@ class IngestStage(Stage):
             tokenizer=tokenizer_mark,
             files_left=left,
         )
-        whole = stage_fingerprint("ingest", VERSION, self.inputs(context))
-        context.store.put_artifact(Artifact(info, _PARTIAL if left else whole))
+        complete = stage_fingerprint("ingest", VERSION, self.inputs(context))
+        context.store.put_artifact(Artifact(info, _PARTIAL if left else complete))
         counts = context.store.counts()
         return {
             "files_read": tally["read"],
             "files_unchanged": tally["unchanged"],
             "files_removed": tally["removed"],
             "files_left": left,
+            # Folders that are away are stored with the skipped files.
             "files_skipped": counts["skipped"] - len(result.away),
             "files_quarantined": counts["quarantined"],
             "new_chunks": tally["new_chunks"],
@@ -177,10 +178,11 @@ def _refuse_empty(result: Scan, sources: list[Path], context: StageContext) -> N
 
 
 def _make_sources_movable(result: Scan, project: Path) -> None:
-    """Name sources inside the project folder relative to it."""
+    """Name the sources of a scan that lie in the project folder relative to it."""
     sources = {file.source for file in result.files}
     sources.update(item.source for item in (*result.skipped, *result.away))
     names = {source: _make_movable(source, project) for source in sources}
+    # Mostly all lie elsewhere, and many records need not be copied.
     if any(name != source for source, name in names.items()):
         result.files = [replace(file, source=names[file.source]) for file in result.files]
         result.skipped = [replace(item, source=names[item.source]) for item in result.skipped]
@@ -196,7 +198,7 @@ def _make_movable(source: str, project: Path) -> str:
 
 
 def _report_left_out(context: StageContext, result: Scan) -> None:
-    """Note what was left out untried, and warn of it by reason if it changed.
+    """Store what the scan left out, and warn of it by reason if that has changed.
 
     Always warn of folders that are away.
     """

@@ -33,23 +33,25 @@ from engine.corpus.sandbox.outcome import (
     MAX_FRAME,
     Limits,
     Outcome,
+    check_name,
+    check_text,
     decode_finding,
-    known,
-    text_of,
 )
 from engine.corpus.sandbox.tesseract import Tesseract
 
-_STDERR_KEPT = 4000
+_MAX_STDERR = 4000  # bytes, the last ones
+# How long a process may take to load its libraries, and to end when it is killed.
 _START_SECONDS = 60.0
 _END_SECONDS = 3.0
-_ONE_THREAD = (
+# Variables that are set to 1, so that libraries start few threads, which take address space.
+_THREAD_VARIABLES = (
     "RAYON_NUM_THREADS",
     "TOKIO_WORKER_THREADS",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "MALLOC_ARENA_MAX",
 )
-_PASSED_ON = (
+_VARIABLES_PASSED_ON = (
     "PATH",
     "LANG",
     "LC_ALL",
@@ -64,7 +66,7 @@ _PASSED_ON = (
 
 
 class WorkerDiedError(Exception):
-    """The loss of a reading process, which the file that was read may have caused."""
+    """The loss of a reading process; `kind` and `reason` are those of the file that it read."""
 
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)
@@ -73,7 +75,7 @@ class WorkerDiedError(Exception):
 
 
 class Clock:
-    """The time that a whole file may take, without OCR."""
+    """The time that a file may take with all that is inside it; OCR puts off its `end`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -90,8 +92,8 @@ class FileReading:
     """The reading of one file, for which several processes may be needed.
 
     `without`: parts that cost a process each, and are left out. `done`: parts that were read to
-    their end. `member`: the part that is being read. `ocr_seconds` and `name_length` are those of
-    the present process.
+    their end. `member`: the part that is being read. `ocr_seconds`: the time that OCR took, and
+    `name_length`: the characters in the names of parts, both in the present process.
     """
 
     path: Path
@@ -126,19 +128,21 @@ class FileReading:
         self.name_length += len(member)
         if self.name_length > limits.names:
             raise ValueError("more names than a file may hold")
-        if self.member and not member.startswith(f"{self.member}/"):
+        is_inside_last = member.startswith(f"{self.member}/")
+        if self.member and not is_inside_last:
             self.done.add(self.member)
         self.member = member
 
 
 ReadingProcess = subprocess.Popen[bytes] | LockedDownProcess
-"""What is started with `lock_down` is locked down; it gets files as handles, not by their paths."""
+"""A reading process; one that is locked down gets files as handles, not by their paths."""
 
 
 class Child:
-    """A reading process; `used` counts the files that it was asked to read.
+    """A reading process that has confined itself and waits for files.
 
-    `confinement`: what the system refuses it.
+    `used` counts the files that it was asked to read. `confinement`: what the system refuses it.
+    Raises RuntimeError if it does not get so far.
     """
 
     def __init__(self, limits: Limits, ocr: Tesseract | None, process: ReadingProcess) -> None:
@@ -146,7 +150,8 @@ class Child:
         self._limits = limits
         self._ocr = ocr
         self._job = Job(limits.memory)
-        # A process that does not wait is given no file before it has answered.
+        # A locked-down process has not begun yet; any other runs, but gets no file before it has
+        # answered.
         is_in_job = self._job.add(process.pid)
         is_locked_down = isinstance(process, LockedDownProcess)
         if isinstance(process, LockedDownProcess):
@@ -162,6 +167,7 @@ class Child:
             ready = self._read_message(time.monotonic() + _START_SECONDS)
             del ready["type"]
             granted = Confinement(**ready)
+            # The process does not know what its parent has done with it.
             self.confinement = replace(
                 granted,
                 job=is_in_job,
@@ -204,6 +210,7 @@ class Child:
             raise WorkerDiedError("damaged", "its reader answered nonsense") from None
 
     def _send(self, message: dict[str, Any]) -> None:
+        """Send a message to the process, as a line of JSON."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write((json.dumps(message) + "\n").encode())
@@ -212,7 +219,7 @@ class Child:
             raise self._explain_exit() from None
 
     def _recognise(self, message: dict[str, Any], reading: FileReading) -> None:
-        """Have a picture read, and send its text to the process."""
+        """Have the picture in a message read by OCR, and send its text to the process."""
         picture = base64.b64decode(message["data"])
         if self._ocr is None:
             raise ValueError("OCR is off")
@@ -230,7 +237,7 @@ class Child:
         outcome = reading.outcome
         match message.get("type"):
             case "begin":
-                reading.begin_member(text_of(message["member"]), self._limits)
+                reading.begin_member(check_text(message["member"]), self._limits)
             case "picture":
                 self._recognise(message, reading)
             case "document" | "left out":
@@ -238,10 +245,10 @@ class Child:
             case "failed":
                 if message["kind"] == "out of memory":
                     raise WorkerDiedError("out of memory", self._describe_memory())
-                outcome.give_up(known(message["kind"], Kind), text_of(message["reason"]))
+                outcome.give_up(check_name(message["kind"], Kind), check_text(message["reason"]))
                 return True
             case "inaccessible":
-                outcome.note_inaccessible(text_of(message["reason"]))
+                outcome.note_inaccessible(check_text(message["reason"]))
                 return True
             case _:
                 return True
@@ -282,6 +289,7 @@ class Child:
         try:
             code = self.process.wait(5)
         except subprocess.TimeoutExpired:
+            # It has closed its end of the pipe, but is still there.
             code = 0
         self._stderr_reader.join(1)
         stderr = self._stderr.decode("utf-8", "replace")
@@ -302,10 +310,11 @@ class Child:
         return f"reading it needs more than {size_text(self._limits.memory)} of memory"
 
     def _read_stderr(self) -> None:
+        """Keep the end of what the process writes to its standard error, until that is closed."""
         assert self.process.stderr is not None
         pipe = self.process.stderr
         while piece := pipe.read1(4096):  # type: ignore[attr-defined]
-            self._stderr = (self._stderr + piece)[-_STDERR_KEPT:]
+            self._stderr = (self._stderr + piece)[-_MAX_STDERR:]
 
     def end(self) -> None:
         """End the process, whatever it is doing."""
@@ -331,11 +340,13 @@ def _build_environment() -> dict[str, str]:
     It keeps compiled modules for the next process, as this process does unless
     PYTHONDONTWRITEBYTECODE is set.
     """
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    kept |= dict.fromkeys(_ONE_THREAD, "1") | python_environment() | {"PYTHONPATH": import_path()}
+    variables = {name: os.environ[name] for name in _VARIABLES_PASSED_ON if name in os.environ}
+    variables |= dict.fromkeys(_THREAD_VARIABLES, "1")
+    variables |= python_environment()
+    variables["PYTHONPATH"] = import_path()
     if sys.dont_write_bytecode:
-        kept["PYTHONDONTWRITEBYTECODE"] = "1"
-    return kept
+        variables["PYTHONDONTWRITEBYTECODE"] = "1"
+    return variables
 
 
 def start_reader(limits: Limits, *, lock_down: bool) -> ReadingProcess:
@@ -344,8 +355,8 @@ def start_reader(limits: Limits, *, lock_down: bool) -> ReadingProcess:
     On Linux it ends with the thread that has started it, so that thread must live as long as the
     process may. Raises OSError.
     """
-    numbers = (limits.memory, limits.seconds, os.getpid(), int(lock_down))
-    command = python_command("engine.corpus.sandbox.worker", *map(str, numbers))
+    arguments = (limits.memory, limits.seconds, os.getpid(), int(lock_down))
+    command = python_command("engine.corpus.sandbox.worker", *map(str, arguments))
     environment = _build_environment()
     if lock_down:
         return LockedDownProcess(command, environment)
@@ -367,7 +378,7 @@ class LockdownTrial:
 
 
 LOCKDOWN = LockdownTrial()
-"""What this process has found out; another trial would cost each new reader a failing start."""
+"""The trial of this process: without it each new reader would cost a failing start."""
 
 
 def start_child(
@@ -378,8 +389,9 @@ def start_child(
 ) -> Child:
     """Return a reading process, locked down where the system can and lets it start.
 
-    `start`: calls `start_reader`. If one starts only without being locked down, `lockdown` notes
-    why, and no other is tried. Raises RuntimeError or OSError if none starts.
+    `start`: calls `start_reader`, with whether to lock it down. If one starts only without being
+    locked down, `lockdown` notes why, and that is not tried again. Raises RuntimeError or OSError
+    if none starts.
     """
     failure = lockdown.failure
     if can_lock_down() and not failure:
@@ -387,8 +399,8 @@ def start_child(
             return Child(limits, ocr, start(True))
         except (OSError, RuntimeError) as error:
             failure = _describe_failure(error)
+    # If this one does not start either, the lockdown is not to blame, and nothing is noted.
     child = Child(limits, ocr, start(False))
-    # Where neither starts, the reason is another one.
     lockdown.failure = failure
     return child
 
@@ -405,10 +417,11 @@ def find_confinement() -> Confinement:
     Raises RuntimeError if it does not start.
     """
     limits = Limits()
-
-    def start(lock_down: bool) -> ReadingProcess:
-        return start_reader(limits, lock_down=lock_down)
-
-    child = start_child(limits, None, start, LockdownTrial())
+    child = start_child(
+        limits,
+        None,
+        lambda lock_down: start_reader(limits, lock_down=lock_down),
+        LockdownTrial(),
+    )
     child.end()
     return child.confinement

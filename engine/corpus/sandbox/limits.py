@@ -28,9 +28,9 @@ from engine.core.platforms.tokens import give_up_opening, give_up_rights
 from engine.core.platforms.users import has_capabilities
 from engine.corpus.sandbox.seccomp import refuse_calls
 
-_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
-_READ_ALL = 1 << 2  # CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE
-_READ_AND_WRITE_ALL = 1 << 1
+_CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
+_READ_ALL = 1 << 2  # CAP_DAC_READ_SEARCH
+_READ_AND_WRITE_ALL = 1 << 1  # CAP_DAC_OVERRIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +64,21 @@ class Confinement:
             refused = "the network, other programs, and changes to files; not what is in /proc"
             return refused, "seccomp, without Landlock"
         if self.low_integrity or self.restricted or self.job:
-            return self._describe_tried()
+            return self._describe_on_windows()
         if self.files:
             return "growing files", "the limits of a process"
         return "", ""
 
-    def _describe_tried(self) -> tuple[str, str]:
-        """Return what Windows refuses, and by what."""
-        refused = []
-        not_refused = []
-        for what, holds in (
-            ("the network", self.refuses_network),
-            ("other programs", self.job),
-            ("changes to your files", self.refuses_writing),
-            ("reading other files of yours", self.refuses_reading),
-        ):
-            if holds:
-                refused.append(what)
-            else:
-                not_refused.append(what)
+    def _describe_on_windows(self) -> tuple[str, str]:
+        """Return what Windows refuses, and by what; both empty if nothing is."""
+        is_refused = {
+            "the network": self.refuses_network,
+            "other programs": self.job,
+            "changes to your files": self.refuses_writing,
+            "reading other files of yours": self.refuses_reading,
+        }
+        refused = [what for what, holds in is_refused.items() if holds]
+        not_refused = [what for what, holds in is_refused.items() if not holds]
         if not refused:
             return "", ""
         means = []
@@ -127,7 +123,7 @@ def confine(memory: int, *, programs: bool = False, opening: bool = True) -> Con
 
 
 def _try_rights(granted: Confinement) -> Confinement:
-    """Add what Windows refuses, which only attempts tell."""
+    """Return `granted` with what Windows refuses, which only attempts tell."""
     import socket
 
     return replace(
@@ -151,9 +147,11 @@ def drop_rights() -> None:
     if not has_capabilities():
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    header = struct.pack("Ii", _VERSION, 0)
-    # Keep the first of these that the process has.
+    this_thread = 0
+    header = struct.pack("Ii", _CAPABILITY_VERSION, this_thread)
+    # Keep the first of these that the process has: the others cannot be set.
     for kept in (_READ_ALL, _READ_AND_WRITE_ALL, 0):
+        # Effective, permitted and inheritable capabilities, of 32 bits; then the higher 32 bits.
         if libc.capset(header, struct.pack("6I", kept, kept, 0, 0, 0, 0)) == 0:
             return
 

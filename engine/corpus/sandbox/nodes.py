@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +19,7 @@ from engine.corpus.scan.formats import OCR_FORMATS
 
 # Larger files, in bytes, are read on this machine.
 _MAX_SENT = 2**28
-_Sent = tuple[str, str, bytes]
+_SentFile = tuple[str, str, bytes]
 """A file's name (readers use its ending), its format and its content."""
 
 
@@ -42,22 +41,30 @@ class NodesPool(Pool):
 
         Raises what `Nodes` raises.
         """
-        self.nodes = Nodes[_Sent, Outcome | None](
+        self.nodes = Nodes[_SentFile, Outcome | None](
             open_reading, (limits, passwords), check, one_a_core=True
         )
         super().__init__(self.nodes.capacity + processes, limits, passwords, ocr)
-        self._here = threading.Semaphore(processes)
+        # Of the pool's threads, this many may read on this machine at the same time.
+        self._local_readers = threading.Semaphore(processes)
 
     def read(self, path: Path, format: str) -> Outcome:
         """Read a file; see `Pool.read`."""
-        if not (self._ocr and format in OCR_FORMATS):
-            with suppress(OSError):
-                if path.stat().st_size <= _MAX_SENT and (
-                    found := self.nodes((path.name, format, path.read_bytes()))
-                ):
-                    return found
-        with self._here:
+        may_need_ocr = self._ocr is not None and format in OCR_FORMATS
+        outcome = None if may_need_ocr else self._read_on_node(path, format)
+        if outcome is not None:
+            return outcome
+        with self._local_readers:
             return super().read(path, format)
+
+    def _read_on_node(self, path: Path, format: str) -> Outcome | None:
+        """Read a file on a node; None if it is large or cannot be read, or a node has no room."""
+        try:
+            if path.stat().st_size > _MAX_SENT:
+                return None
+            return self.nodes((path.name, format, path.read_bytes()))
+        except OSError:
+            return None
 
     def close(self) -> None:
         """End all work, on the nodes and on this machine."""
@@ -65,19 +72,22 @@ class NodesPool(Pool):
         super().close()
 
 
-def open_reading(given: tuple[Limits, Sequence[str]]) -> Callable[[_Sent], Outcome | None]:
+def open_reading(
+    limits_and_passwords: tuple[Limits, Sequence[str]],
+) -> Callable[[_SentFile], Outcome | None]:
     """Return a node's reader of files, which puts each in a temporary folder of its own.
 
     The reader returns None if there is no room for the folder.
     """
-    pool = Pool(os.cpu_count() or 1, *given)
+    pool = Pool(os.cpu_count() or 1, *limits_and_passwords)
 
-    def read(file: _Sent) -> Outcome | None:
+    def read(file: _SentFile) -> Outcome | None:
         name, format, content = file
         try:
             with TemporaryDirectory(prefix="bmembed-") as folder:
-                (Path(folder) / name).write_bytes(content)
-                return pool.read(Path(folder) / name, format)
+                path = Path(folder, name)
+                path.write_bytes(content)
+                return pool.read(path, format)
         except OSError:
             return None
 

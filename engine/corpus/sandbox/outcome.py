@@ -14,39 +14,51 @@ from typing import Any, get_args
 from engine.core.records import Heading, Kind, Marked, Origin, Page, ReadDocument
 from engine.corpus.formats import LeftOut
 
-# A text of 64 M characters fits, and any picture.
+# Bytes of a message. A text of 64 M characters fits, and any picture.
 MAX_FRAME = 2**29
+# Precedes a message: its length in bytes.
 HEADER = struct.Struct(">I")
-# Dates lie in the years 1 to 9999.
+# Seconds since the epoch of the years 1 to 9999.
 _EARLIEST = -62_135_596_800
 _LATEST = 253_402_300_799
 # The largest level of a heading, and number of a page.
 _MAX_NUMBER = 2**31
-_PLAIN = ("title", "text", "format", "author", "created", "changed", "tags", "member", "note")
+# The fields of `ReadDocument` that messages hold as they are.
+_PLAIN_FIELDS = (
+    "title",
+    "text",
+    "format",
+    "author",
+    "created",
+    "changed",
+    "tags",
+    "member",
+    "note",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Limits of each reading process: address space in bytes, and files until it is renewed.
 
-    `seconds` are for a file, or one part of it; a whole file has `whole` times as many, and one
-    more for each MB. `ocr_seconds` are for the OCR of a file. A process that keeps to the limits of
-    its readers never sends more for a file than `findings`, `text` characters, and `names`
-    characters in the names of what is inside it.
+    `seconds` are for a file, or one part of it; a file with all its parts has `whole_file_factor`
+    times as many, and one more for each MB. `ocr_seconds` are for the OCR of a file. A process that
+    keeps to the limits of its readers never sends more for a file than `findings`, `text`
+    characters, and `names` characters in the names of what is inside it.
     """
 
     memory: int = 2 * 2**30
     seconds: int = 60
     files: int = 10_000
     ocr_seconds: int = 1800
-    whole: int = 20
+    whole_file_factor: int = 20
     text: int = 2**29
     findings: int = 2**18
     names: int = 2**26
 
-    def of_whole(self, size: int) -> float:
+    def whole_file_seconds(self, size: int) -> float:
         """Return the seconds for a file of `size` bytes with all that is inside it, without OCR."""
-        return self.seconds * self.whole + size / 1e6
+        return self.seconds * self.whole_file_factor + size / 1e6
 
 
 @dataclass(slots=True)
@@ -54,7 +66,8 @@ class Outcome:
     """The outcome of a file: its documents and what inside it was left out.
 
     If it gave nothing, `kind` and `reason` say why. `inaccessible` means that the system did not
-    let us read it, which says nothing about its content.
+    let us read it, which says nothing about its content. `_seen`: the parts of the file that are
+    known; `_characters`: the length of all texts.
     """
 
     documents: list[ReadDocument] = field(default_factory=list)
@@ -65,18 +78,22 @@ class Outcome:
     _seen: set[str] = field(default_factory=set)
     _characters: int = 0
 
-    def keep(self, found: ReadDocument | LeftOut, limits: Limits) -> None:
-        """Add a finding, unless it is already known, as when a file is read a second time."""
-        if found.member in self._seen:
+    def keep(self, finding: ReadDocument | LeftOut, limits: Limits) -> None:
+        """Add a finding, unless it is already known, as when a file is read a second time.
+
+        Raises ValueError if a file may not hold so much.
+        """
+        if finding.member in self._seen:
             return
-        self._seen.add(found.member)
-        self._characters += len(found.text) if isinstance(found, ReadDocument) else 0
+        self._seen.add(finding.member)
+        if isinstance(finding, ReadDocument):
+            self._characters += len(finding.text)
         if self._characters > limits.text or len(self._seen) > limits.findings:
             raise ValueError("more than a file may hold")
-        if isinstance(found, LeftOut):
-            self.left_out.append(found)
+        if isinstance(finding, LeftOut):
+            self.left_out.append(finding)
         else:
-            self.documents.append(found)
+            self.documents.append(finding)
 
     @property
     def length(self) -> int:
@@ -99,7 +116,7 @@ class Outcome:
         self.inaccessible = True
 
 
-def encoded(message: dict[str, Any]) -> bytes:
+def encode_frame(message: dict[str, Any]) -> bytes:
     """Return a message as a frame.
 
     Raises ValueError if it is longer than a frame may be.
@@ -110,21 +127,22 @@ def encoded(message: dict[str, Any]) -> bytes:
     return HEADER.pack(len(data)) + data
 
 
-def as_message(found: ReadDocument | LeftOut) -> dict[str, Any]:
+def encode_finding(finding: ReadDocument | LeftOut) -> dict[str, Any]:
     """Return a finding as a message."""
-    if isinstance(found, LeftOut):
-        return {"type": "left out", **asdict(found)}
+    if isinstance(finding, LeftOut):
+        return {"type": "left out", **asdict(finding)}
+    headings = [[heading.start, heading.level, heading.title] for heading in finding.headings]
     return {
         "type": "document",
-        **{name: getattr(found, name) for name in _PLAIN},
-        "headings": [[heading.start, heading.level, heading.title] for heading in found.headings],
-        "pages": [[page.start, page.number, page.name] for page in found.pages],
-        "marked": [[one.origin, one.text, one.target] for one in found.marked],
+        **{name: getattr(finding, name) for name in _PLAIN_FIELDS},
+        "headings": headings,
+        "pages": [[page.start, page.number, page.name] for page in finding.pages],
+        "marked": [[text.origin, text.text, text.target] for text in finding.marked],
     }
 
 
 def decode_finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
-    """Return the finding that `as_message` has made a message of.
+    """Return the finding of a message that `encode_finding` returned.
 
     A process that a document has taken over may send anything, so every value is checked. Raises
     ValueError, KeyError or TypeError if one is not valid.
@@ -135,17 +153,17 @@ def decode_finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
 
 
 def _decode_left_out(message: dict[str, Any]) -> LeftOut:
-    member = text_of(message["member"])
-    state = text_of(message["state"])
-    reason = text_of(message["reason"])
+    member = check_text(message["member"])
+    state = check_text(message["state"])
+    reason = check_text(message["reason"])
     if state not in ("skipped", "quarantined"):
         raise ValueError("an unknown state")
-    return LeftOut(member, state, known(message["kind"], Kind), reason)
+    return LeftOut(member, state, check_name(message["kind"], Kind), reason)
 
 
 def _decode_document(message: dict[str, Any]) -> ReadDocument:
     for name in ("title", "text", "format", "author", "tags", "member", "note"):
-        text_of(message[name])
+        check_text(message[name])
     for name in ("created", "changed"):
         if message[name] is not None and not _EARLIEST <= message[name] <= _LATEST:
             raise ValueError("a date outside the years 1 to 9999")
@@ -153,33 +171,37 @@ def _decode_document(message: dict[str, Any]) -> ReadDocument:
     headings = []
     for start, level, title in message["headings"]:
         headings.append(
-            Heading(_within(start, length), _within(level, _MAX_NUMBER), text_of(title))
+            Heading(
+                _check_number(start, length), _check_number(level, _MAX_NUMBER), check_text(title)
+            )
         )
     pages = []
     for start, number, name in message["pages"]:
-        pages.append(Page(_within(start, length), _within(number, _MAX_NUMBER), text_of(name)))
+        pages.append(
+            Page(_check_number(start, length), _check_number(number, _MAX_NUMBER), check_text(name))
+        )
     marked = []
     for origin, text, target in message["marked"]:
-        marked.append(Marked(known(origin, Origin), text_of(text), text_of(target)))
+        marked.append(Marked(check_name(origin, Origin), check_text(text), check_text(target)))
     return ReadDocument(
-        **{name: message[name] for name in _PLAIN},
+        **{name: message[name] for name in _PLAIN_FIELDS},
         headings=tuple(headings),
         pages=tuple(pages),
         marked=tuple(marked),
     )
 
 
-def known(name: Any, kind: Any) -> Any:
-    """Return a name in a message if it is one of a `Literal`, such as `Kind`.
+def check_name(name: Any, names: Any) -> Any:
+    """Return a name in a message if it is one of `names`, a `Literal` such as `Kind`.
 
     Raises ValueError otherwise.
     """
-    if name not in get_args(kind):
+    if name not in get_args(names):
         raise ValueError("an unknown name")
     return name
 
 
-def text_of(text: Any) -> str:
+def check_text(text: Any) -> str:
     """Return a text in a message.
 
     Raises TypeError or ValueError if it is not a text.
@@ -191,8 +213,8 @@ def text_of(text: Any) -> str:
     return text
 
 
-def _within(number: Any, most: int) -> int:
-    """Return a whole number in a message from 0 to `most`. Raises ValueError otherwise."""
-    if not isinstance(number, int) or not 0 <= number <= most:
+def _check_number(number: Any, maximum: int) -> int:
+    """Return a whole number in a message from 0 to `maximum`. Raises ValueError otherwise."""
+    if not isinstance(number, int) or not 0 <= number <= maximum:
         raise ValueError("a number outside its range")
     return number

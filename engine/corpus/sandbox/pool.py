@@ -27,20 +27,23 @@ from engine.corpus.sandbox.tesseract import Tesseract
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Items per process that are handed over and not done.
-_WAITING = 4
-# Items per process, including those that are done while the first takes long.
-_AHEAD = 64
-MAX_HELD = 2**26
-# Results per wake-up.
-_TOGETHER = 8
+# Maximum number of unfinished items per process that its threads have been given.
+_MAX_UNFINISHED = 4
+# Maximum number per process with those that are finished while the first one takes long.
+_MAX_AHEAD = 64
+MAX_HELD = 2**26  # characters
+# Results for which the consumer waits together.
+_RESULTS_PER_WAKE_UP = 8
 WAKE_SECONDS = 0.1
 # After so many crashes within one file, the rest of it is given up.
 _MAX_CRASHES = 5
 
 
 class WorkerSlot:
-    """A place for one reading process after another."""
+    """A place for one reading process after another.
+
+    `starter`: the thread in which all of them are started.
+    """
 
     def __init__(self, limits: Limits, ocr: Tesseract | None, starter: ThreadPoolExecutor) -> None:
         self._limits = limits
@@ -49,24 +52,26 @@ class WorkerSlot:
         self.child: Child | None = None
 
     def get_or_start(self) -> Child:
-        """Return the current process, and start it if necessary.
+        """Return the current process, or another one if it is worn out, gone, or there is none.
 
         Raises RuntimeError if none can be started.
         """
-        if self.child is not None and (
-            self.child.used >= self._limits.files or self.child.has_ended
-        ):
+        child = self.child
+        if child is not None and (child.used >= self._limits.files or child.has_ended):
             self.leave()
         if self.child is None:
             self.child = start_child(self._limits, self._ocr, self._start, LOCKDOWN)
         return self.child
 
     def _start(self, lock_down: bool) -> ReadingProcess:
+        """Start a process in the thread of `starter`."""
         return self._starter.submit(start_reader, self._limits, lock_down=lock_down).result()
 
     def leave(self) -> None:
         """End the process, from any thread; the next use starts another."""
-        if (child := self.child) is not None:
+        # Another thread may set the attribute to None meanwhile.
+        child = self.child
+        if child is not None:
             child.end()
         self.child = None
 
@@ -112,51 +117,53 @@ class Pool:
         every `wake_seconds`, and may raise. Only one `map` may run at a time. Raises CancelledError
         if the pool is closed before all items are begun.
         """
-        turns: deque[Future[Result]] = deque()
-        source = iter(items)
-        done_next = threading.Event()
+        # What was handed over, in the order of the items.
+        futures: deque[Future[Result]] = deque()
+        remaining = iter(items)
+        wake_up = threading.Event()
 
         def hand_over() -> None:
-            done = [turn for turn in turns if turn.done()]
-            held = sum(weight(turn.result()) for turn in done if turn.exception() is None)
+            """Give the threads as many more items as the limits allow."""
+            done = [future for future in futures if future.done()]
+            held = sum(weight(future.result()) for future in done if future.exception() is None)
             if held > max_held or self._closed:
                 return
-            unfinished = len(turns) - len(done)
-            room = min(
-                _WAITING * self._processes - unfinished, _AHEAD * self._processes - len(turns)
-            )
-            for item in itertools.islice(source, max(0, room)):
-                turns.append(self._threads.submit(work, item))
+            room_for_unfinished = _MAX_UNFINISHED * self._processes - (len(futures) - len(done))
+            room = min(room_for_unfinished, _MAX_AHEAD * self._processes - len(futures))
+            for item in itertools.islice(remaining, max(0, room)):
+                futures.append(self._threads.submit(work, item))
 
         try:
             while True:
                 hand_over()
-                if not turns:
+                if not futures:
                     break
-                left = [turn for turn in turns if not turn.done()]
-                if turns[0].done() or not left:
-                    yield turns.popleft().result()
+                unfinished = [future for future in futures if not future.done()]
+                if futures[0].done() or not unfinished:
+                    yield futures.popleft().result()
                     continue
                 # One wake-up serves several results: threads that wake each other cost more than a
                 # small file.
-                for turn in (left[:_TOGETHER][-1], left[len(left) // 2]):
-                    turn.add_done_callback(lambda _: done_next.set())
-                if not done_next.wait(wake_seconds):
+                last_awaited = unfinished[:_RESULTS_PER_WAKE_UP][-1]
+                for future in (last_awaited, unfinished[len(unfinished) // 2]):
+                    future.add_done_callback(lambda _: wake_up.set())
+                if not wake_up.wait(wake_seconds):
                     while_waiting()
-                done_next.clear()
+                wake_up.clear()
             if self._closed:
                 raise CancelledError
         finally:
-            for turn in turns:
-                turn.cancel()
+            for future in futures:
+                future.cancel()
 
     def read(self, path: Path, format: str) -> Outcome:
         """Return what is in one file, and what happened to the child process."""
         with self._lock:
-            if not self._free:
-                self._slots.append(WorkerSlot(self._limits, self._ocr, self._starter))
-                self._free.append(self._slots[-1])
-            slot = self._free.pop()
+            if self._free:
+                slot = self._free.pop()
+            else:
+                slot = WorkerSlot(self._limits, self._ocr, self._starter)
+                self._slots.append(slot)
         try:
             return self._read(slot, path, format)
         finally:
@@ -164,14 +171,16 @@ class Pool:
                 self._free.append(slot)
 
     def _read(self, slot: WorkerSlot, path: Path, format: str) -> Outcome:
+        """Read a file, with another process each time that one of its parts costs the last one."""
         crashes = 0
         reading: FileReading | None = None
         while not self._closed:
             child = slot.get_or_start()
             if reading is None:
-                # The start of the process does not count.
-                clock = Clock(self._limits.of_whole(get_file_size(path)))
+                # The start of the first process does not count.
+                clock = Clock(self._limits.whole_file_seconds(get_file_size(path)))
                 reading = FileReading(path, format, self._passwords, clock)
+            # The pool may have been closed while the process started.
             if self._closed:
                 break
             outcome = reading.outcome
@@ -225,4 +234,5 @@ class Pool:
     @property
     def children(self) -> set[Child]:
         """The current reading processes."""
-        return {child for slot in list(self._slots) if (child := slot.child) is not None}
+        children = [slot.child for slot in list(self._slots)]
+        return {child for child in children if child is not None}

@@ -31,19 +31,19 @@ from engine.core.platforms.seccomp import (
     machine,
 )
 
+# Answers to a call: it fails with this error.
 _REFUSE = ERRNO + errno.EPERM
 _EXISTS = ERRNO + errno.EEXIST
 _UNKNOWN = ERRNO + errno.ENOSYS
+# Flags of a call that opens a file for more than reading.
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _THREAD = 0x10000  # CLONE_THREAD
-# Of the bits of a socket's type; SOCK_STREAM is 1.
+# The bits of a socket's type without that of SOCK_STREAM, 1.
 _NO_STREAM = 0xE
-# Flag of seccomp(2).
-_OF_ALL_THREADS = 1
-
-
-# From here on all architectures have the same numbers; others than those allowed are unknown.
-_SAME_EVERYWHERE = 424
+_OF_ALL_THREADS = 1  # SECCOMP_FILTER_FLAG_TSYNC
+# From this number on, calls have the same numbers on all architectures. They are new: those that
+# the table does not allow are unknown to the process.
+_FIRST_NEW_CALL = 424
 
 
 class _Calls(NamedTuple):
@@ -61,31 +61,31 @@ class _Calls(NamedTuple):
     allowed: dict[str, int]
 
 
-# The argument that holds the flags of a call that opens files.
-_FLAGS = {"open": 1, "openat": 2}
+# The position, from 0, of the argument that holds the flags of a call that opens files.
+_FLAGS_ARGUMENT = {"open": 1, "openat": 2}
 # Commands of fcntl that have signals sent, or lock the project or its database, for which other
 # programs wait.
-_REACHING = {
-    "F_SETOWN": 8,
-    "F_SETSIG": 10,
-    "F_SETOWN_EX": 15,
-    "F_SETLEASE": 1024,
-    "F_NOTIFY": 1026,
-    "F_SETLK": 6,
-    "F_SETLKW": 7,
-    "F_OFD_SETLK": 37,
-    "F_OFD_SETLKW": 38,
-}
+_REFUSED_FCNTL = (
+    8,  # F_SETOWN
+    10,  # F_SETSIG
+    15,  # F_SETOWN_EX
+    1024,  # F_SETLEASE
+    1026,  # F_NOTIFY
+    6,  # F_SETLK
+    7,  # F_SETLKW
+    37,  # F_OFD_SETLK
+    38,  # F_OFD_SETLKW
+)
 # Commands of ioctl: ask whether it is a terminal and its size, close on exec, ask how much can be
 # read, and do not block.
-_ASKING = {
-    "TCGETS": 0x5401,
-    "TIOCGWINSZ": 0x5413,
-    "FIONCLEX": 0x5450,
-    "FIOCLEX": 0x5451,
-    "FIONREAD": 0x541B,
-    "FIONBIO": 0x5421,
-}
+_ALLOWED_IOCTL = (
+    0x5401,  # TCGETS
+    0x5413,  # TIOCGWINSZ
+    0x5450,  # FIONCLEX
+    0x5451,  # FIOCLEX
+    0x541B,  # FIONREAD
+    0x5421,  # FIONBIO
+)
 
 
 def refuse_calls(*, programs: bool) -> bool:
@@ -117,18 +117,18 @@ def _build_filter(calls: _Calls, *, programs: bool) -> list[Step]:
     """Return the steps of the filter, which end with an answer for every call."""
     examined = calls.examined
     steps: list[Step] = [
-        *_unless(examined["clone"], 0, (ANY_OF, 1, 0, _THREAD)),
-        *_unless(examined["tgkill"], 0, (EQUAL, 1, 0, os.getpid())),
+        *_refuse_unless(examined["clone"], 0, (ANY_OF, 1, 0, _THREAD)),
+        *_refuse_unless(examined["tgkill"], 0, (EQUAL, 1, 0, os.getpid())),
         # Libraries wake their threads with streams; datagrams could be sent to any other socket of
         # this machine.
-        *_unless(examined["socketpair"], 1, (ANY_OF, 0, 1, _NO_STREAM)),
+        *_refuse_unless(examined["socketpair"], 1, (ANY_OF, 0, 1, _NO_STREAM)),
     ]
     for name, number in calls.opening.items():
-        steps += _unless(number, _FLAGS[name], (ANY_OF, 0, 1, _CHANGES))
+        steps += _refuse_unless(number, _FLAGS_ARGUMENT[name], (ANY_OF, 0, 1, _CHANGES))
     for number in calls.to_itself.values():
-        steps += _unless(number, 0, (EQUAL, 1, 0, 0))
-    steps += _by_what(examined["fcntl"], [*_REACHING.values()], named=_REFUSE, other=ALLOW)
-    steps += _by_what(examined["ioctl"], [*_ASKING.values()], named=ALLOW, other=_REFUSE)
+        steps += _refuse_unless(number, 0, (EQUAL, 1, 0, 0))
+    steps += _answer_by_command(examined["fcntl"], _REFUSED_FCNTL, named=_REFUSE, other=ALLOW)
+    steps += _answer_by_command(examined["ioctl"], _ALLOWED_IOCTL, named=ALLOW, other=_REFUSE)
     answers = dict.fromkeys(calls.refused.values(), _REFUSE)
     if not programs:
         answers |= dict.fromkeys(calls.starting.values(), _REFUSE)
@@ -138,15 +138,19 @@ def _build_filter(calls: _Calls, *, programs: bool) -> list[Step]:
         steps += [(EQUAL, 0, 1, number), (RETURN, 0, 0, answer)]
     return [
         *steps,
-        (AT_LEAST, 0, 1, _SAME_EVERYWHERE),
+        (AT_LEAST, 0, 1, _FIRST_NEW_CALL),
         (RETURN, 0, 0, _UNKNOWN),
         (RETURN, 0, 0, ALLOW),
     ]
 
 
-def _unless(number: int, argument: int, test: Step) -> Sequence[Step]:
-    """Return steps that refuse a call unless `test` of its argument jumps over the refusal."""
+def _refuse_unless(number: int, argument: int, test: Step) -> Sequence[Step]:
+    """Return steps that refuse a call unless `test` of its argument jumps over the refusal.
+
+    `number`: that of the call. `argument`: its position, from 0.
+    """
     return [
+        # Another call: over these steps, to those of the next call.
         (EQUAL, 0, 4, number),
         (LOAD, 0, 0, ARGUMENTS + 8 * argument),
         test,
@@ -155,10 +159,19 @@ def _unless(number: int, argument: int, test: Step) -> Sequence[Step]:
     ]
 
 
-def _by_what(number: int, commands: Sequence[int], *, named: int, other: int) -> Sequence[Step]:
-    """Return steps that answer a call by its second argument, the command."""
-    tests = [(EQUAL, len(commands) - at, 0, command) for at, command in enumerate(commands)]
+def _answer_by_command(
+    number: int, commands: Sequence[int], *, named: int, other: int
+) -> Sequence[Step]:
+    """Return steps that answer a call by its second argument, the command.
+
+    `named`: the answer to one of `commands`. `other`: the answer to any other.
+    """
+    # Each test that holds jumps to the last step: over the tests after it, and the other answer.
+    tests = [
+        (EQUAL, len(commands) - position, 0, command) for position, command in enumerate(commands)
+    ]
     return [
+        # Another call: over these steps, to those of the next call.
         (EQUAL, 0, len(commands) + 3, number),
         (LOAD, 0, 0, ARGUMENTS + 8),
         *tests,

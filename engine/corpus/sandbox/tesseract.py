@@ -7,6 +7,7 @@ refuses reading processes (`limits`), the network included, except becoming anot
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 import time
@@ -24,14 +25,14 @@ from engine.core.platforms.processes import (
 )
 from engine.core.subprocesses import import_path, python_command
 
-_MAX_TEXT_LENGTH = 2**24  # bytes
-# Data for something other than text.
+_MAX_TEXT_BYTES = 2**24
+# What `tesseract --list-langs` names besides languages: data for scripts' directions and formulas.
 _NO_LANGUAGES = ("osd", "equ")
 # Maximum number of languages unless they are named: each makes tesseract slower.
 _MAX_LANGUAGES = 4
 # On Windows: that of tesseract and, where Chocolatey or Scoop has installed it, that of the small
 # program on the PATH that starts it.
-_PROCESSES = 2
+_MAX_PROCESSES = 2
 _PASSED_ON = (
     "PATH",
     "LANG",
@@ -46,7 +47,10 @@ _PASSED_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Tesseract:
-    """An installed tesseract; `languages` are passed to it, such as `deu+eng`."""
+    """An installed tesseract; `languages` are passed to it, such as `deu+eng`.
+
+    `running`: the processes that read a picture now.
+    """
 
     program: str
     version: str
@@ -70,11 +74,11 @@ class Tesseract:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         command = [self.program, "stdin", "stdout", "-l", self.languages]
+        # Elsewhere, on Windows, the job alone confines it.
         if can_become_program():
-            # On Windows the job alone confines it.
             limits = (str(memory), str(seconds))
             command = python_command("engine.corpus.sandbox.limits", *limits, *command)
-        job = Job(memory, _PROCESSES)
+        job = Job(memory, _MAX_PROCESSES)
         try:
             process = start_in_job(
                 command,
@@ -89,14 +93,14 @@ class Tesseract:
             job.close()
             return "", f"tesseract did not start ({reason_of(error)})"
         self.running[process] = job
-        ended = threading.Timer(seconds, job.end, (process,))
+        time_limit = threading.Timer(seconds, job.end, (process,))
         started = time.monotonic()
-        ended.start()
+        time_limit.start()
         try:
             text = _exchange(process, picture)
             code = process.wait()
         finally:
-            ended.cancel()
+            time_limit.cancel()
             job.end(process)
             process.wait()
             del self.running[process]
@@ -114,7 +118,7 @@ class Tesseract:
 
 
 def _exchange(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
-    """Give a process a picture, and return its text."""
+    """Give a process a picture, and return its text, in bytes of UTF-8."""
     assert process.stdin is not None
     assert process.stdout is not None
     stdin = process.stdin
@@ -128,8 +132,8 @@ def _exchange(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
     feeder = threading.Thread(target=feed, daemon=True)
     feeder.start()
     with process.stdout:
-        text = process.stdout.read(_MAX_TEXT_LENGTH)
-    if len(text) < _MAX_TEXT_LENGTH:
+        text = process.stdout.read(_MAX_TEXT_BYTES)
+    if len(text) < _MAX_TEXT_BYTES:
         process.wait()
     else:
         process.kill()
@@ -147,6 +151,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
     if program is None:
         return None
     version = _run_option(program, "--version")
+    # The first line is a title.
     lines = map(str.strip, _run_option(program, "--list-langs").splitlines()[1:])
     installed = [line for line in lines if line and " " not in line]
     readable = [
@@ -154,8 +159,10 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
     ]
     if not version or not readable:
         return None
-    wanted = [name for name in languages.replace(",", "+").replace(" ", "+").split("+") if name]
-    if missing := [name for name in wanted if name not in installed]:
+    # People also separate them by commas or spaces.
+    chosen = [name for name in re.split(r"[+, ]", languages) if name]
+    missing = [name for name in chosen if name not in installed]
+    if missing:
         raise SettingsError(
             f"corpus.ocr_languages names '{missing[0]}', for which the installed tesseract has no"
             " data.",
@@ -163,13 +170,11 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
             "Name one of these, or install the data for that language.",
             code="ocr-language-missing",
         )
-    if len(readable) <= _MAX_LANGUAGES:
-        few = readable
-    elif "eng" in readable:
-        few = ["eng"]
-    else:
-        few = readable[:1]
-    return Tesseract(program, version.splitlines()[0].strip(), "+".join(wanted or few))
+    if not chosen and len(readable) <= _MAX_LANGUAGES:
+        chosen = readable
+    elif not chosen:
+        chosen = ["eng"] if "eng" in readable else readable[:1]
+    return Tesseract(program, version.splitlines()[0].strip(), "+".join(chosen))
 
 
 def _run_option(program: str, option: str) -> str:

@@ -23,9 +23,10 @@ from engine.core.platforms.lockdown import take_file
 from engine.core.platforms.processes import end_with_parent, limit_time
 from engine.corpus.formats.source import read_from
 from engine.corpus.sandbox.limits import confine
-from engine.corpus.sandbox.outcome import as_message, encoded
+from engine.corpus.sandbox.outcome import encode_finding, encode_frame
 
-_SMALL = 2**16  # bytes
+# Bytes of frames that may wait for the next one.
+_MAX_HELD_BACK = 2**16
 _READERS = (
     "engine.corpus.formats.pdf",
     "engine.corpus.formats.office",
@@ -47,6 +48,7 @@ def main(arguments: list[str]) -> int:
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if is_locked_down:
+        # It cannot load anything later.
         preloading = import_module("engine.corpus.formats.preloading")
         preloading.load_everything()
     _load_readers()
@@ -57,19 +59,20 @@ def main(arguments: list[str]) -> int:
     if is_locked_down:
         # A process that can read too little ends here, and another kind takes its place.
         preloading.read_samples()
-    _send(answers, encoded({"type": "ready", **asdict(confinement)}))
+    _send(answers, encode_frame({"type": "ready", **asdict(confinement)}))
     for line in sys.stdin.buffer:
-        asked = json.loads(line)
-        descriptor = None if asked["handle"] is None else take_file(asked["handle"])
-        with read_from(descriptor):
-            answer_request(answers, asked, seconds)
+        request = json.loads(line)
+        handle = request["handle"]
+        with read_from(None if handle is None else take_file(handle)):
+            answer_request(answers, request, seconds)
     return 0
 
 
 def _load_readers() -> None:
-    """Load what every file needs, and other readers whose compiled modules are not kept yet.
+    """Load what every file needs, and the readers that Python has not compiled yet.
 
-    A confined process loads the others when a file needs them, but can keep no compiled module.
+    A confined process loads the others when a file needs them, but cannot store compiled modules
+    for the next process.
     """
     import_module("engine.corpus.formats.opening")
     for module in _READERS:
@@ -83,8 +86,11 @@ def _load_readers() -> None:
     gc.freeze()
 
 
-def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
-    """Read the file that a request names, and write what is in it to a descriptor."""
+def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
+    """Read the file that a request names, and write what is in it to the descriptor `answers`.
+
+    `seconds`: the time for the file, or for each part of it.
+    """
     from engine.core.records import ReadDocument
     from engine.corpus.formats import MAY_EMBED, UnreadableFileError, pictures
     from engine.corpus.formats.locked import use_passwords
@@ -98,36 +104,42 @@ def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
         Another wake-up of the parent costs as much as reading a small file.
         """
         nonlocal held_back
-        frames = held_back + encoded(message)
+        frames = held_back + encode_frame(message)
         held_back = b""
-        if later and len(frames) <= _SMALL:
+        if later and len(frames) <= _MAX_HELD_BACK:
             held_back = frames
         else:
             _send(answers, frames)
 
     def begin(member: str) -> None:
+        """Say that another part of the file is read now."""
         limit_time(seconds)
         send({"type": "begin", "member": member})
 
-    def recognised(picture: bytes) -> tuple[str, str]:
+    def recognise(picture: bytes) -> tuple[str, str]:
+        """Return the text that the parent's OCR finds in a picture, and the problem, if any."""
         limit_time(seconds)
         send({"type": "picture", "data": base64.b64encode(picture).decode()})
         answer = json.loads(sys.stdin.buffer.readline())
         return str(answer["text"]), str(answer["problem"])
 
     limit_time(seconds)
-    use_passwords(asked["passwords"], seconds / 2)
-    pictures.use_recogniser(None if asked["ocr"] is None else recognised, float(asked["ocr"] or 0))
-    path = Path(asked["path"])
+    use_passwords(request["passwords"], seconds / 2)
+    if request["ocr"] is None:
+        pictures.use_recogniser(None, 0.0)
+    else:
+        pictures.use_recogniser(recognise, float(request["ocr"]))
+    path = Path(request["path"])
+    without = request["without"]
     try:
-        for found in read_everything(path, asked["format"], without=asked["without"], begin=begin):
-            if isinstance(found, ReadDocument) and not found.member:
-                format_of_file = found.format
+        for finding in read_everything(path, request["format"], without=without, begin=begin):
+            if isinstance(finding, ReadDocument) and not finding.member:
+                format_of_file = finding.format
             else:
                 format_of_file = ""
             # Files within a document are begun before they are read; those of a PDF are not.
             later = format_of_file in MAY_EMBED and format_of_file != "pdf"
-            send(as_message(found), later=later)
+            send(encode_finding(finding), later=later)
         end: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
         end = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}
@@ -148,9 +160,11 @@ def answer_request(answers: int, asked: dict[str, Any], seconds: int) -> None:
 
 
 def _send(answers: int, frames: bytes) -> None:
-    left = memoryview(frames)
-    while left:
-        left = left[os.write(answers, left) :]
+    """Write frames to a pipe, which may take a part of them at a time."""
+    remaining = memoryview(frames)
+    while remaining:
+        written = os.write(answers, remaining)
+        remaining = remaining[written:]
 
 
 if __name__ == "__main__":

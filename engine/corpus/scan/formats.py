@@ -7,6 +7,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")  # The first bytes of compound files.
 TNEF = bytes.fromhex("789f3e22")  # The first bytes of winmail.dat.
+# Ending of a file's name → format. All kinds of compressed files are read as tar archives.
 FORMATS = {
     ".txt": "txt",
     ".text": "txt",
@@ -131,27 +132,31 @@ ARCHIVES = frozenset({"zip", "tar", "7z"})
 COMPRESSED = {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zst"}
 """First bytes of a compressed file or a compressed tar archive."""
 SEVEN_ZIP = b"7z\xbc\xaf'\x1c"
-_TAR_AT = 257
-_TAR = b"ustar"
+_TAR_OFFSET = 257
+_TAR = b"ustar"  # Lies at that offset.
+# Header fields of mails, such as `Date:`, `X-Mailer:` and `List-Id:`.
 _HEADER = re.compile(
     rb"(?:received|return-path|from|to|cc|subject|date|message-id|mime-version|delivered-to|reply-to|sender|"
     rb"content-type|envelope-to|status|authentication-results|dkim-signature|(?:x|arc|list)-[a-z0-9-]+)["
     rb" \t]*:",
     re.IGNORECASE,
 )
-_LINES_LOOKED_AT = 12
+_HEADER_LINES = 12  # Lines that are looked at to recognise a mail.
+# `~$Offer.docx`, `.~lock.Offer.odt#`, `~WRD0001.tmp`, `plan.dwl` and the like.
 _LOCK_FILE = re.compile(
     r"~\$.+|\.~lock\..+|~WR[A-Z]\d{4}\.tmp|.+\.(?:laccdb|ldb|dwl2?|idlk)", re.IGNORECASE
 )
 # A file of more bytes may be a document that somebody has given such a name.
 _MAX_LOCK_SIZE = 2048
+# `winmail.dat`, `win mail (2).dat`, `a.tnef`
 _TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
-RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")
+RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")  # `{\rtf1`, and `{\rtf` before a command or group
 PAGE = (b"<!doctype html", b"<html")
-_TEXT_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
-# Bytes below a blank that no text in one byte per character contains: all but tab, line ends,
-# form feed and escape.
-_CONTROL = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
+"""The beginnings of an HTML page, in lower case."""
+_BYTE_ORDER_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
+# Control characters that a text hardly contains: all but tab, line ends, form feed and escape.
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
+# Of the first bytes of a text.
 _MAX_CONTROL_SHARE = 0.01
 
 
@@ -180,7 +185,7 @@ def is_tnef(path: str) -> bool:
 
 
 def names_no_format(ending: str) -> bool:
-    """Tell whether an ending names no format.
+    """Tell whether what follows the last dot of a file's name is no ending.
 
     It is empty, a number (`Contract 2.1`), or the rest of a sentence (`Dr. Ada to Bo`).
     """
@@ -203,7 +208,7 @@ def format_of_head(head: bytes) -> str:
         return "doc"
     if head.startswith(b"PK\x03\x04"):
         return "zip"
-    if start[:14].lower().startswith(PAGE):
+    if start[: len(PAGE[0])].lower().startswith(PAGE):
         return "html"
     if head.startswith(b"From ") and is_mail(head.partition(b"\n")[2]):
         return "mbox"
@@ -215,16 +220,20 @@ def format_without_ending(head: bytes) -> str:
 
     A text such as `README` is read as one. Empty for anything that is not known.
     """
-    return format_of_head(head) or ("txt" if _looks_like_text(head) else "")
+    format = format_of_head(head)
+    if not format and _looks_like_text(head):
+        return "txt"
+    return format
 
 
 def _looks_like_text(head: bytes) -> bool:
-    if head.startswith(_TEXT_MARKS):
+    """Tell whether a file begins with a byte order mark, or has next to no control characters."""
+    if head.startswith(_BYTE_ORDER_MARKS):
         return True
     if not head.strip() or b"\0" in head:
         return False
-    controls = len(head) - len(head.translate(None, _CONTROL))
-    return controls <= _MAX_CONTROL_SHARE * len(head)
+    without_controls = head.translate(None, delete=_CONTROLS)
+    return len(head) - len(without_controls) <= _MAX_CONTROL_SHARE * len(head)
 
 
 def archive_format(head: bytes) -> str:
@@ -234,7 +243,7 @@ def archive_format(head: bytes) -> str:
     """
     if head.startswith(SEVEN_ZIP):
         return "7z"
-    if head.startswith(tuple(COMPRESSED)) or head[_TAR_AT:].startswith(_TAR):
+    if head.startswith(tuple(COMPRESSED)) or head.startswith(_TAR, _TAR_OFFSET):
         return "tar"
     return ""
 
@@ -245,8 +254,8 @@ def is_header(line: bytes) -> bool:
 
 
 def is_mail(head: bytes) -> bool:
-    """Tell whether the first lines of a file are header fields of a mail."""
-    lines = re.split(rb"\r?\n", head.lstrip(b"\r\n"))[:_LINES_LOOKED_AT]
+    """Tell whether the lines before the first empty one are two or more header fields of a mail."""
+    lines = re.split(rb"\r?\n", head.lstrip(b"\r\n"))[:_HEADER_LINES]
     fields = 0
     for line in lines:
         if not line:
@@ -254,6 +263,7 @@ def is_mail(head: bytes) -> bool:
         is_continuation = fields > 0 and line[:1] in b" \t"
         if _HEADER.match(line):
             fields += 1
+        # Fields of any other name are allowed, and the first line of an mbox.
         elif not is_continuation and b":" not in line and not line.startswith(b"From "):
             return False
     return fields >= 2

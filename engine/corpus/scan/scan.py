@@ -43,13 +43,13 @@ class ScannedFile:
     """A file to read.
 
     `source` is the folder in which it was found, and `path` its readable path there with forward
-    slashes. `place` is its path on the disk. It may be a string, since creating a `Path` for each
-    of many files takes as long as finding them.
+    slashes. `place` is its path on the disk: a string, since creating a `Path` for each of many
+    files takes as long as finding them.
     """
 
     source: str
     path: str
-    place: str | Path
+    place: str
     size: int
     mtime_ns: int
     format: str
@@ -98,7 +98,7 @@ def scan(
     pictures: bool = False,
     read_before: Container[str] = (),
 ) -> Scan:
-    """Find the documents under `sources` (folders or files), sorted by path.
+    """Find the documents under `sources` (folders or files).
 
     `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the
     source; a file named as a source is always taken. Links are followed only inside their source,
@@ -109,12 +109,14 @@ def scan(
 
     Raises InputError for a missing source, and UsageError for an invalid pattern.
     """
+    # All files match the default: then no file is compared with it.
     included = None if list(include) == ["**/*"] else _parse_patterns(include)
     excluded = _parse_patterns(exclude)
     result = Scan()
     taken: set[str] = set()
     folders = [Path(os.path.normpath(Path(source).absolute())) for source in sources]
     away = {folder for folder in folders if str(folder) in read_before and is_bare(folder)}
+    # If no other source is left, that is an error.
     if len(away) == len(set(folders)):
         away = set()
     for source, folder in zip(sources, folders, strict=True):
@@ -149,6 +151,7 @@ def is_bare(folder: Path) -> bool:
 
 
 def _parse_patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
+    """Return what matches paths with patterns of .gitignore. Raises UsageError."""
     import re
 
     from pathspec import GitIgnoreSpec
@@ -163,9 +166,11 @@ def _parse_patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
 
 
 class _SourceWalk:
-    """The walk through one source.
+    """The walk through one source, which adds to the `result` what it finds.
 
-    It visits real folders before links, so that a linked file is known by its real path.
+    It visits real folders before links, so that a linked file is known by its real path. `taken`:
+    the real paths of the files found so far, in all sources. A `path` in its methods is relative to
+    the source, with forward slashes; `real` is an absolute path without links.
     """
 
     def __init__(
@@ -185,44 +190,46 @@ class _SourceWalk:
         self._excluded = excluded
         self._result = result
         self._taken = taken
-        self._real = os.path.realpath(source)
-        # Each folder's path in the source, and its path without links.
+        self._real_source = os.path.realpath(source)
+        # Folders that are still to be walked, by path and real path, and links to be followed.
         self._folders: list[tuple[str, str]] = []
         self._links: deque[str] = deque()
+        # The real paths of the folders walked.
         self._walked: set[str] = set()
 
     def run(self) -> None:
         """Fill the result."""
-        if not Path(self._real).is_dir():
+        if not Path(self._real_source).is_dir():
             file = Path(self._source)
             self._source = str(file.parent)
             try:
-                self._take(file.name, file.stat(), self._real)
+                self._take(file.name, file.stat(), self._real_source)
             except OSError as error:
                 self._add_inaccessible(file.name, error)
             return
-        self._folders.append(("", self._real))
+        self._folders.append(("", self._real_source))
         while self._folders or self._links:
             if self._folders:
                 self._walk_folder(*self._folders.pop())
             else:
                 self._follow(self._links.popleft())
 
-    def _walk_folder(self, relative: str, real: str) -> None:
+    def _walk_folder(self, path: str, real: str) -> None:
+        """Take the files of a folder, and note its folders and links for later."""
         if real in self._walked:
             return
         self._walked.add(real)
         try:
-            with os.scandir(self._locate(relative)) as entries:
+            with os.scandir(self._locate(path)) as entries:
                 visible = {entry.name: entry for entry in entries if entry.name[0] != "."}
         except OSError as error:
-            self._add_inaccessible(relative, error)
+            self._add_inaccessible(path, error)
             return
         # The reports of a project hold queries, not documents.
         if visible.keys() >= OWN_FILES:
-            self._skip(relative, "a bmembed project", "project")
+            self._skip(path, "a bmembed project", "project")
             return
-        prefix = f"{relative}/" if relative else ""
+        prefix = f"{path}/" if path else ""
         if self._is_beir(prefix, visible):
             visible = self._keep_beir_corpus(prefix, visible)
         for name, entry in sorted(visible.items()):
@@ -233,18 +240,21 @@ class _SourceWalk:
         return reachable_path(f"{self._source}/{path}")
 
     def _examine(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
+        """Take a file, or note a folder or link for later; `real_folder`: the folder it is in."""
+        real = f"{real_folder}{os.sep}{entry.name}"
         try:
             if is_link(entry):
                 self._links.append(path)
             elif entry.is_dir():
                 if not self._excluded.match_file(f"{_matched_path(path)}/"):
-                    self._folders.append((path, f"{real_folder}{os.sep}{entry.name}"))
+                    self._folders.append((path, real))
             elif self._matches(path):
-                self._take(path, entry.stat(), f"{real_folder}{os.sep}{entry.name}")
+                self._take(path, entry.stat(), real)
         except OSError as error:
             self._add_inaccessible(path, error)
 
     def _follow(self, path: str) -> None:
+        """Take the file or note the folder to which a link leads, or skip the link."""
         try:
             real = os.path.realpath(f"{self._source}/{path}")
             status = Path(self._locate(path)).stat()
@@ -260,7 +270,8 @@ class _SourceWalk:
             self._add_inaccessible(path, error)
 
     def _follow_to(self, path: str, real: str, status: os.stat_result) -> None:
-        if not self._follow_links and not Path(real).is_relative_to(self._real):
+        """Follow a link whose target exists; `real` and `status` are those of the target."""
+        if not self._follow_links and not Path(real).is_relative_to(self._real_source):
             if self._matches(path):
                 self._skip(path, "a link that leads out of the folder", "refused")
         elif stat.S_ISDIR(status.st_mode) and real not in self._walked:
@@ -274,6 +285,7 @@ class _SourceWalk:
                 self._take(path, status, real)
 
     def _is_beir(self, prefix: str, entries: dict[str, os.DirEntry[str]]) -> bool:
+        """Tell whether a folder is a BEIR data set; `prefix` begins the paths of its entries."""
         corpus = entries.get(BEIR_CORPUS)
         path = prefix + BEIR_CORPUS
         if corpus is None or not corpus.is_file() or not self._matches(path):
@@ -292,12 +304,14 @@ class _SourceWalk:
         return {BEIR_CORPUS: entries[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
+        """Tell whether a file is included and not excluded by the user's patterns."""
         path = _matched_path(path)
         if self._included is not None and not self._included.match_file(path):
             return False
         return not (self._excluded.patterns and self._excluded.match_file(path))
 
     def _take(self, path: str, status: os.stat_result, real: str) -> None:
+        """Add a file to the result, or to what is skipped if it cannot be a document."""
         if real in self._taken:
             return
         readable = readable_path(path)
@@ -322,17 +336,18 @@ class _SourceWalk:
             return
         self._taken.add(real)
         file = ScannedFile(
-            self._source,
-            readable,
-            self._locate(path),
-            status.st_size,
-            status.st_mtime_ns,
-            format,
-            status.st_ctime_ns,
+            source=self._source,
+            path=readable,
+            place=self._locate(path),
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            format=format,
+            ctime_ns=status.st_ctime_ns,
         )
         self._result.files.append(file)
 
     def _find_format(self, path: str, size: int) -> str | None:
+        """Return the format of a file, None if it is not known."""
         if path.rpartition("/")[2] == BEIR_CORPUS and begins_corpus(Path(self._locate(path))):
             return "beir"
         ending = ending_of(path)
@@ -349,6 +364,7 @@ class _SourceWalk:
         return format_of_head(head) or None
 
     def _skip_unsupported(self, path: str) -> None:
+        """Skip a file of no known format, with what the user can do about it as the reason."""
         ending = ending_of(path)
         if ending not in IMAGES:
             self._skip(path, f"format not supported: {ending or 'no ending'}", "unsupported")
@@ -358,9 +374,12 @@ class _SourceWalk:
             self._skip(path, "a picture of a kind that OCR does not read", "needs OCR")
 
     def _add_inaccessible(self, path: str, error: OSError, kind: Kind = "no access") -> None:
+        """Skip a file or folder of which nobody knows what it holds."""
         self._result.inaccessible.append((self._source, readable_path(path)))
         reason = system_reason(error)
-        self._skip(path, reason if kind == "no access" else f"{kind}: {reason}", kind)
+        if kind != "no access":
+            reason = f"{kind}: {reason}"
+        self._skip(path, reason, kind)
 
     def _skip(self, path: str, reason: str, kind: Kind) -> None:
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))

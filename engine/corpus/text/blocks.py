@@ -18,20 +18,22 @@ NOTES = "Notes:"
 MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
 _WORD = re.compile(r"\w+")
-_SENTENCE = 4  # words
-# A word of single letters with blanks between them; the second pattern is faster, and finds more.
-_SPACED = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
-_MAY_BE_SPACED = re.compile(r"[ \u00a0]\w[ \u00a0]\w[ \u00a0]\w\b")
-_MIN_SPACED = 4  # letters
-_MANY_ROWS = 6
-_MAX_ROWS_ABOVE = 20
-_MIN_COLUMNS = 3
+# A word written with a blank after each letter: R E C H N U N G.
+_SPACED_LETTERS = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
+# A faster pattern that finds all of these, and more.
+_MAY_BE_SPACED_LETTERS = re.compile(r"[ \u00a0]\w[ \u00a0]\w[ \u00a0]\w\b")
+_MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
+_MIN_WORDS_OF_SENTENCE = 4
+# Rows below which recurring values show a column of categories.
+_MIN_ROWS_OF_CATEGORIES = 6
+_MAX_ROWS_ABOVE_HEADER = 20
+_MIN_COLUMNS_BELOW_TITLE = 3
+# A row of so many cells is full, however many columns the table has.
 _MANY_CELLS = 4
 # The least share of columns that a header names.
-_MIN_FILLED = 0.8
-_MAX_HEADER_LENGTH = 60
-# Maximum length of a column's name, which is repeated with each of its cells.
-_MAX_NAME_LENGTH = 200
+_MIN_NAMED_SHARE = 0.8
+_MAX_HEADER_LENGTH = 60  # characters of a name in a header that is guessed
+_MAX_NAME_LENGTH = 200  # characters of a name that is repeated with each cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +53,19 @@ class Builder:
         self._headings: list[Heading] = []
         self._pages: list[Page] = []
         self._length = 0
-        self._list = False
+        self._ends_in_item = False
 
     def page(self, number: int, name: str) -> None:
         """Begin a page with the next block."""
-        gap = 2 if self._parts else 0
-        self._pages.append(Page(self._length + gap, number, name))
+        # A blank line will come before the block.
+        gap_length = 2 if self._parts else 0
+        self._pages.append(Page(self._length + gap_length, number, name))
 
     def next_page(self) -> None:
-        """Begin the next page in number with the next block."""
-        number = self._pages[-1].number + 1 if self._pages else 1
+        """Begin the page that follows the last one, or page 1, with the next block."""
+        number = 1
+        if self._pages:
+            number = self._pages[-1].number + 1
         self.page(number, f"page {number}")
 
     def heading(self, level: int, title: str) -> None:
@@ -78,19 +83,20 @@ class Builder:
     def item(self, text: str, label: str = "-") -> None:
         """Add a list item."""
         if text.strip():
-            self._add(f"{label} {text.strip()}", item=True)
+            self._add(f"{label} {text.strip()}", is_item=True)
 
-    def _add(self, text: str, *, item: bool = False) -> int:
+    def _add(self, text: str, *, is_item: bool = False) -> int:
+        """Add a block, and return the offset at which it starts."""
         if not self._parts:
             gap = ""
-        elif item and self._list:
+        elif is_item and self._ends_in_item:
             gap = "\n"
         else:
             gap = "\n\n"
         self._parts += (gap, text)
         start = self._length + len(gap)
         self._length = start + len(text)
-        self._list = item
+        self._ends_in_item = is_item
         return start
 
     def done(self) -> Text:
@@ -104,46 +110,52 @@ class Builder:
 
 
 def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
-    """Return a table as text, one row per line.
+    """Return a table as text, one row per line, its cells separated by ` | `.
 
-    If the first row names the columns, or the first one below a title, every cell after it is given
-    with its column's name, so that a row can be understood wherever the table is cut. `headed` says
-    whether the first row does, if known.
+    If a row names the columns, each cell below it is given as `name: cell`, so that a row can be
+    understood wherever the table is cut. `headed` says whether the first row names them; if it is
+    None, the text of the cells decides.
     """
-    filled = [row for row in rows if any(cell.strip() for cell in row)]
-    if not filled:
+    filled_rows = [row for row in rows if any(cell.strip() for cell in row)]
+    if not filled_rows:
         return ""
-    header = 0 if headed else None
+    header_index = 0 if headed else None
     if headed is None:
-        header = _find_header(filled)
-    if header is None:
-        return "\n".join(" | ".join(filter(None, row)) for row in filled)
-    names = [_shorten_name(name) for name in filled[header]]
-    lines = [" | ".join(filter(None, row)) for row in filled[: header + 1]]
-    for row in filled[header + 1 :]:
-        named_cells = zip(names, row, strict=False)
-        cells = [f"{name}: {cell}" if name else cell for name, cell in named_cells if cell]
-        line = " | ".join(cells)
-        for cell in filter(None, row[len(names) :]):
-            line += f" | {cell}"
-        lines.append(line)
+        header_index = _find_header(filled_rows)
+    if header_index is None:
+        return "\n".join(map(_join_cells, filled_rows))
+    names = [_shorten_name(name) for name in filled_rows[header_index]]
+    lines = [_join_cells(row) for row in filled_rows[: header_index + 1]]
+    for row in filled_rows[header_index + 1 :]:
+        cells: list[str] = []
+        # A row may be shorter or longer than the header.
+        for name, cell in zip(names, row, strict=False):
+            cells.append(f"{name}: {cell}" if name and cell else cell)
+        lines.append(_join_cells([*cells, *row[len(names) :]]))
     return "\n".join(filter(None, lines))
 
 
-def _find_header(rows: Sequence[Sequence[str]]) -> int | None:
-    """Return the place of the row that names the columns, None if no row does.
+def _join_cells(cells: Sequence[str]) -> str:
+    return " | ".join(filter(None, cells))
 
-    Rows above it, such as a title, fill fewer columns of a table that has at least three, and most
-    rows below it fill half of them, or several.
+
+def _find_header(rows: Sequence[Sequence[str]]) -> int | None:
+    """Return the index of the row that names the columns, None if no row does.
+
+    It is the first row that fills most columns. If it is not the first of all, as below a title,
+    the table must have several columns, and most rows below must fill half of them or many.
     """
-    widest = max(map(len, rows))
-    for at, row in enumerate(rows[:_MAX_ROWS_ABOVE]):
-        if _count_filled(row) < max(2, _MIN_FILLED * widest):
+    width = max(map(len, rows))
+    for index, row in enumerate(rows[:_MAX_ROWS_ABOVE_HEADER]):
+        if _count_filled(row) < max(2, _MIN_NAMED_SHARE * width):
             continue
-        below = rows[at + 1 :]
-        full = [row for row in below if _count_filled(row) >= min(widest / 2, _MANY_CELLS)]
-        is_table = widest >= _MIN_COLUMNS and 2 * len(full) >= len(below)
-        return at if (at == 0 or is_table) and _is_header(rows[at:]) else None
+        if index > 0:
+            below = rows[index + 1 :]
+            is_full = min(width / 2, _MANY_CELLS)
+            full_rows = sum(_count_filled(row) >= is_full for row in below)
+            if width < _MIN_COLUMNS_BELOW_TITLE or 2 * full_rows < len(below):
+                return None
+        return index if _is_header(rows[index:]) else None
     return None
 
 
@@ -164,34 +176,41 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     another sort than its name. A table of words alone shows no header, and a first row wrongly
     taken for a header makes every row false.
     """
-    filled = [cell for cell in rows[0] if cell]
+    header = rows[0]
+    width = max(map(len, rows))
+    if _count_filled(header) < max(2, _MIN_NAMED_SHARE * width):
+        return False
     # Exports repeat the name of a column that has several values.
-    names = [name for name, _ in groupby(filled)]
-    if len(filled) < max(2, _MIN_FILLED * max(map(len, rows))) or len(set(names)) < len(names):
+    names = [name for name, _ in groupby(filter(None, header))]
+    if len(set(names)) < len(names):
         return False
-    if max(map(len, names)) > _MAX_HEADER_LENGTH or not all(map(_has_letter, names)):
+    if any(len(name) > _MAX_HEADER_LENGTH or not _has_letter(name) for name in names):
         return False
-    differs = False
-    for column, name in enumerate(rows[0]):
+    has_column_name = False
+    for column, name in enumerate(header):
+        if not name:
+            continue
         cells = [row[column] for row in rows[1:] if len(row) > column and row[column]]
-        if name and name in cells:
+        if name in cells:
             return False
-        differs = differs or (bool(name) and _is_column_name(name, cells))
-    return differs
+        if not has_column_name:
+            has_column_name = _is_column_name(name, cells)
+    return has_column_name
 
 
 def _is_column_name(name: str, cells: Sequence[str]) -> bool:
-    """Tell whether a cell stands over cells of another sort.
+    """Tell whether the cells below a name are of another sort than the name.
 
     These are numbers, sentences, or a few values that recur.
     """
     if cells and not _has_digit(name) and all(map(_has_digit, cells)):
         return True
-    if len(cells) >= 2 and len(name.split()) < _SENTENCE:
-        shortest = min(len(cell.split()) for cell in cells)
-        if shortest >= _SENTENCE and min(map(len, cells)) > 3 * len(name):
+    if len(cells) >= 2 and len(name.split()) < _MIN_WORDS_OF_SENTENCE:
+        fewest_words = min(len(cell.split()) for cell in cells)
+        shortest = min(map(len, cells))
+        if fewest_words >= _MIN_WORDS_OF_SENTENCE and shortest > 3 * len(name):
             return True
-    return len(cells) >= _MANY_ROWS and 2 * len(set(cells)) <= len(cells)
+    return len(cells) >= _MIN_ROWS_OF_CATEGORIES and 2 * len(set(cells)) <= len(cells)
 
 
 def _has_letter(text: str) -> bool:
@@ -222,7 +241,7 @@ def find_missing_lines(text: str, lines: Iterable[str]) -> str:
 
 
 def join_slides(slides: Mapping[int, str]) -> Text:
-    """Return slides by number as a text.
+    """Return the texts of slides, by number, as one text with a page for each.
 
     A slide's first line is its heading if it is short.
     """
@@ -241,10 +260,10 @@ def join_slides(slides: Mapping[int, str]) -> Text:
 
 
 def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
-    """Return the pages of a document by number as a text.
+    """Return the texts of a document's pages, by number, as one text.
 
-    A `BREAK` marks where a line end splits a word. Content that stands on every page is removed,
-    and split words are joined. What stands `beside` the text of a page follows it.
+    Running headers and footers are removed, and words that a line end splits are joined; a `BREAK`
+    already marks some of these. What stands `beside` the text of a page, by number, follows it.
     """
     builder = Builder()
     texts = remove_furniture(list(pages.values()), list(pages))
@@ -259,22 +278,23 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 
 
 def restore_text(text: str) -> str:
-    """Return a text without what divides its words: invisible characters, and blanks of style.
+    """Return a text without what divides its words: invisible characters, and spaced letters.
 
     `R E C H N U N G` becomes `RECHNUNG`.
     """
     visible = drop_invisible(text)
-    if _MAY_BE_SPACED.search(visible):
-        return _SPACED.sub(_join_letters, visible)
+    if _MAY_BE_SPACED_LETTERS.search(visible):
+        return _SPACED_LETTERS.sub(_join_letters, visible)
     return visible
 
 
 def _join_letters(match: re.Match[str]) -> str:
+    """Return spaced letters as one word, or as they are if they seem to be no word."""
     word = "".join(match[0].split())
-    is_one_word = word.isupper() or (len(word) > _MIN_SPACED and word[1:].islower())
+    is_one_word = word.isupper() or (len(word) >= _MIN_LETTERS_OF_NAME and word[1:].islower())
     # The letters of an index are in the order of the alphabet; those that tick cells are the same.
-    is_listed = all(before < after for before, after in pairwise(word.lower()))
-    if is_one_word and not is_listed and len(set(word)) > 2:
+    is_index = all(before < after for before, after in pairwise(word.lower()))
+    if is_one_word and not is_index and len(set(word)) > 2:
         return word
     return match[0]
 
@@ -282,23 +302,25 @@ def _join_letters(match: re.Match[str]) -> str:
 def restore_words(document: ReadDocument) -> ReadDocument:
     """Return a document with its texts as `restore_text` returns them.
 
-    Its headings and pages still begin where they did.
+    Its headings and pages begin at the same words as before.
     """
     texts = (document.text, document.title, document.author, document.tags)
     if all(restore_text(text) == text for text in texts):
         return document
     starts = {heading.start for heading in document.headings}
     starts.update(page.start for page in document.pages)
+    # The text is restored in pieces that begin at headings and pages, to know where these move.
     cuts = sorted({0, len(document.text)} | starts)
     pieces = [restore_text(document.text[start:end]) for start, end in pairwise(cuts)]
-    positions = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
+    new_starts = dict(zip(cuts, accumulate(map(len, pieces), initial=0), strict=True))
     headings = []
     for heading in document.headings:
         title = restore_text(heading.title)
-        headings.append(replace(heading, start=positions[heading.start], title=title))
+        headings.append(replace(heading, start=new_starts[heading.start], title=title))
     pages = []
     for page in document.pages:
-        pages.append(replace(page, start=positions[page.start], name=drop_invisible(page.name)))
+        name = drop_invisible(page.name)
+        pages.append(replace(page, start=new_starts[page.start], name=name))
     return replace(
         document,
         title=restore_text(document.title),

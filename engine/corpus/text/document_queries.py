@@ -7,91 +7,98 @@ that this works in any language; lists of words are short.
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, pairwise
 from pathlib import PurePosixPath
 from posixpath import dirname, join, normpath
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from engine.core.assets import asset_path
 from engine.core.characters import drop_invisible
 from engine.core.records import Chunk, Document, DocumentQuery, Heading, Origin, ReadDocument
 from engine.project.store.store import Store
 
 MAX_ANSWERS = 3
 """A text above more passages, such as "Introduction", says nothing about any of them."""
-_MAX_LENGTH = 200
+_MAX_LENGTH = 200  # characters of a query
 _MAX_WORDS = 30
 _MAX_LINE_LENGTH = 400
 """Maximum length of a line that may be a question, a caption or a term with its definition."""
 _MAX_TERM_WORDS = 6
+_MAX_GLOSSARY_WORDS = 5  # of the heading of a glossary
 _MIN_REST = 40
 """Minimum number of characters that a passage has besides the query."""
-_HEAD = 2000
+_TITLE_AREA = 2000
 """Number of characters at the beginning of a text that may contain its title."""
 _MAIL_FORMATS = ("eml", "msg")
 _LINK_ENDINGS = ("", ".html", ".htm", ".md", "/index.html", "/index.md", "/README.md")
 """What a link may leave out at the end of a path."""
+_WORDS = "words/document_queries.toml"
 
 _WORD = re.compile(r"[^\W_]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _UNSPACED = "\u2e80"
 """First character of scripts without blanks between words, where two characters count as a word."""
-# fmt: off
-_FUNCTION_WORDS = frozenset((
-    "also", "and", "are", "das", "dem", "den", "der", "des", "die", "ein", "eine", "for", "from", "has", "how", "las", "les",  # noqa: E501
-    "los", "och", "pour", "the", "und", "une", "von", "was", "with", "zum", "zur",
-))
-_LINK_WORDS = frozenset((
-    "back", "click", "continue", "details", "download", "here", "hier", "home", "index", "learn", "link", "mehr",  # noqa: E501
-    "more", "next", "page", "previous", "read", "see", "skip", "this", "top", "weiter", "weiterlesen", "zurück",  # noqa: E501
-))
-_GLOSSARY = frozenset((
-    "begriffsbestimmungen", "definiciones", "definitionen", "definitions", "definizioni", "glosario",  # noqa: E501
-    "glossaire", "glossar", "glossario", "glossary", "terminologie", "terminology", "术语", "用語集", "術語",  # noqa: E501
-))
-# fmt: on
+# Undecoded titles (=?utf-8?), `Untitled`, `Microsoft Word - draft`, `Slide 3`, and names of files.
 _NO_TITLE = re.compile(
     r"=\?|(?:untitled|unbenannt|ohne titel|sans titre|sin título|no title|microsoft \w+ -"
     r" |powerpoint.presentation"
     r"|(?:slide|page|document|dokument|folie|sheet|presentation)\W?\d*$)|\S.*\.[a-z]{2,4}\d?$",
     re.IGNORECASE,
 )
-_PREFIX = re.compile(
-    r"\s*(?:(?:re|fwd?|aw|wg|sv|vs|vb|tr|rv|antw|odp|回复|答复|转发)\s*(?:\[\d+\])?\s*[:：]|\[[^\]]{1,40}\]|(?-i:[A-Z]{2,10}-\d+):)",
+# `Re:`, `AW[2]:`, `[the-list]` or `ABC-123:` at the beginning of a subject.
+_SUBJECT_PREFIX = re.compile(
+    r"\s*(?:(?:re|fwd?|aw|wg|sv|vs|vb|tr|rv|antw|odp|回复|答复|转发)\s*(?:\[\d+\])?\s*[:：]"
+    r"|\[[^\]]{1,40}\]|(?-i:[A-Z]{2,10}-\d+):)",
     re.IGNORECASE,
 )
+# `[#4711]` or `(Ticket #4711)` anywhere in a subject.
 _TICKET = re.compile(
     r"\[[^\]]{0,20}\d[^\]]{0,20}\]|\(?(?:ticket|case|bug)?\s*#\s?\d{2,}\)?:?", re.IGNORECASE
 )
-_NUMBER = re.compile(
-    r"^\s*(?:§\s*)?(?:\d{1,2}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,2})+|[A-Z](?=[.)])|[IVX]+(?=[.)]))[.):]*\s+(?=\S)"
+# `§ 7`, `2.3.1`, `A.1`, `B)` or `IV.` before the words of a heading.
+_HEADING_NUMBER = re.compile(
+    r"^\s*(?:§\s*)?(?:\d{1,2}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,2})+|[A-Z](?=[.)])|[IVX]+(?=[.)]))"
+    r"[.):]*\s+(?=\S)"
 )
 _LIST_MARKER = re.compile(r"^\s*(?:[-–—•·▪◦*+]\s+)+")
+# `Where is the key?`, with a label as in `**Q3:** Where is the key?` or `3. Where is the key?`.
 _QUESTION = re.compile(
-    r"\s*(?:[-•*#]+\s+)?[*_]*(?P<label>(?:[QFPD]|Question|Frage|Pregunta|Domanda|Вопрос|問|问)\s*\d{0,3}\s*[.:：)]|\d{1,3}[.)])?"
+    r"\s*(?:[-•*#]+\s+)?[*_]*"
+    r"(?P<label>(?:[QFPD]|Question|Frage|Pregunta|Domanda|Вопрос|問|问)\s*\d{0,3}\s*[.:：)]|\d{1,3}[.)])?"
     r"[*_]*\s*(?:\d{1,2}\s+)?(?P<text>[^\s*_].*[?？؟])[*_\s]*"
 )
 _SENTENCE_END = re.compile(r"(?<=[^\W_][^\W_])[.!?]\s+(?=\S)|[。！？](?=.)")
+# `Figure 3: ` or `**Tab. 2.1** – ` before a text of up to three lines.
 _CAPTION = re.compile(
-    r"^[ \t]*[*_]*(?:fig(?:ure|\.)?|table|tab\.?|chart|diagram|exhibit|scheme|abb(?:ildung|\.)?|tabelle|figura|figuur|tabla|tableau"  # noqa: E501
-    r"|tabel|tabela|rysunek|рис\.?|рисунок|таблица|图|圖|表|図)[ \t]*\d+(?:[.-]\d+)*[a-z]?[*_]*"
-    r"(?:[:.|][*_]*[ \t]+|：|[.:]?[ \t]*[–—]|[ \t]-[ \t])[*_ \t–—]*(?P<text>\S.*(?:\n["
-    r" \t]*(?-i:[a-zß-öø-ÿа-я]).*){0,2})",
+    r"^[ \t]*[*_]*"
+    r"(?:fig(?:ure|\.)?|table|tab\.?|chart|diagram|exhibit|scheme|abb(?:ildung|\.)?|tabelle|figura"
+    r"|figuur|tabla|tableau|tabel|tabela|rysunek|рис\.?|рисунок|таблица|图|圖|表|図)"
+    r"[ \t]*\d+(?:[.-]\d+)*[a-z]?[*_]*"
+    r"(?:[:.|][*_]*[ \t]+|：|[.:]?[ \t]*[–—]|[ \t]-[ \t])[*_ \t–—]*"
+    r"(?P<text>\S.*(?:\n[ \t]*(?-i:[a-zß-öø-ÿа-я]).*){0,2})",
     re.IGNORECASE | re.MULTILINE,
 )
 _QUESTION_MARKS = ("?", "？", "؟")
 _FILLERS = re.compile(r"(?:[.…_]\s?){3}|\t\s*\d+\s*$")
 """Dots and lines in a list of figures or a form."""
+# `Berth: a place where …` or `"Berth" means a place where …`.
 _TERM = re.compile(
     r"\s*(?:[-•*]\s+)?[*_\"“„«]*(?P<text>[^\W\d_][\w ()'’&/.,-]{1,59}?)[*_”\"»“]*"
-    r"\s*(?:[:：=]|\s(?:[–—-]|means|shall"
-    r" mean|bedeutet|bezeichnet|significa|désigne)\s)[*_]*\s*(?!//)\S.{14,}"
+    r"\s*(?:[:：=]|\s(?:[–—-]|means|shall mean|bedeutet|bezeichnet|significa|désigne)\s)[*_]*"
+    r"\s*(?!//)\S.{14,}"
 )
+
+
+_ARTICLE = (0, None)
+"""Stands for all documents that are entries of one title, in place of a document and a chunk."""
 
 
 class _Candidate(NamedTuple):
@@ -104,6 +111,13 @@ class _Candidate(NamedTuple):
     answer: int
 
 
+@cache
+def _read_words(kind: str) -> frozenset[str]:
+    """Return a list of assets/words/document_queries.toml."""
+    lists: dict[str, str] = tomllib.loads(asset_path(_WORDS).read_text("utf-8"))
+    return frozenset(lists[kind].split())
+
+
 def document_queries(store: Store) -> list[DocumentQuery]:
     """Return the queries in the documents of a project, by path and position, links at the end.
 
@@ -114,8 +128,9 @@ def document_queries(store: Store) -> list[DocumentQuery]:
     documents = store.documents()
     by_id = {document.id: document for document in documents}
     by_path = {(document.source, document.path): document.id for document in documents}
+    # Keys are the words of a query, with the document and the chunk that answer it.
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
-    answers: defaultdict[str, set[object]] = defaultdict(set)
+    answers: defaultdict[str, set[tuple[int, int | None]]] = defaultdict(set)
     links_last = sorted(store.document_queries(), key=lambda query: query.origin == "link")
     for query in links_last:
         if query.origin == "link":
@@ -123,19 +138,17 @@ def document_queries(store: Store) -> list[DocumentQuery]:
             if target is None:
                 continue
             query = replace(query, document_id=target)
-        text = " ".join(folded_words(query.text))
-        key = (text, query.document_id, query.chunk_id)
-        if key in distinct:
+        words = " ".join(folded_words(query.text))
+        answer = (query.document_id, query.chunk_id)
+        if (words, *answer) in distinct:
             continue
-        distinct[key] = query
-        is_entry = by_id[query.document_id].is_entry
-        if query.origin == "title" and is_entry:
-            answers[text].add("an article")
-        else:
-            answers[text].add((query.document_id, query.chunk_id))
+        distinct[words, *answer] = query
+        if query.origin == "title" and by_id[query.document_id].is_entry:
+            answer = _ARTICLE
+        answers[words].add(answer)
     queries = []
-    for (text, _, _), query in distinct.items():
-        if len(answers[text]) <= MAX_ANSWERS:
+    for (words, _, _), query in distinct.items():
+        if len(answers[words]) <= MAX_ANSWERS:
             queries.append(query)
     return queries
 
@@ -143,56 +156,65 @@ def document_queries(store: Store) -> list[DocumentQuery]:
 def _find_target(
     link: DocumentQuery, holder: Document, by_path: Mapping[tuple[str, str], int]
 ) -> int | None:
-    """Return the other document of the project that a link leads to, if any."""
+    """Return the id of the other document of the project that a link leads to, if any.
+
+    `holder` is the document with the link, and `by_path` has ids by source and path.
+    """
     path = _resolve_link(holder.path, link.target)
     for ending in _LINK_ENDINGS:
         target = by_path.get((holder.source, path + ending))
+        if target == link.written_in:
+            return None
         if target is not None:
-            return target if target != link.written_in else None
+            return target
     return None
 
 
-def queries_in(read: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
+def queries_in(document: ReadDocument, path: str, chunks: Sequence[Chunk]) -> list[DocumentQuery]:
     """Return the queries in a document that is stored at `path` as `chunks`.
 
-    The chunks have their ids already. Links carry the target that they name.
+    The chunks have their ids already. The title comes first and answers for the whole document;
+    other queries are answered by the chunk in which their answer begins. Links come last, with the
+    target that they name.
     """
     if not chunks:
         return []
     document_id = chunks[0].document_id
     starts = [chunk.start for chunk in chunks]
     queries: list[DocumentQuery] = []
+    # The words of each query, with the id of its chunk, None for the title.
     known: set[tuple[str, int | None]] = set()
-    title = _find_title(read, path, document_id)
+    title = _find_title(document, path, document_id)
     if title is not None:
         queries.append(title)
         known.add((" ".join(folded_words(title.text)), None))
     candidates = chain(
-        _find_headings(read),
-        _find_questions(read),
-        _find_captions(read),
-        _find_terms(read, path),
-        _find_marked(read),
+        _find_headings(document),
+        _find_questions(document),
+        _find_captions(document),
+        _find_terms(document, path),
+        _find_marked(document),
     )
     for candidate in candidates:
-        key = " ".join(folded_words(candidate.text))
+        words = " ".join(folded_words(candidate.text))
         chunk = chunks[max(0, bisect_right(starts, candidate.answer) - 1)]
-        if known.isdisjoint(((key, None), (key, chunk.id))):
-            known.add((key, chunk.id))
-            queries.append(
-                DocumentQuery(
-                    candidate.text,
-                    candidate.origin,
-                    chunk.id,
-                    document_id,
-                    candidate.start,
-                    candidate.end,
-                    document_id,
-                )
-            )
-    for mark in read.marked:
+        if (words, None) in known or (words, chunk.id) in known:
+            continue
+        known.add((words, chunk.id))
+        query = DocumentQuery(
+            candidate.text,
+            candidate.origin,
+            chunk.id,
+            document_id,
+            candidate.start,
+            candidate.end,
+            written_in=document_id,
+        )
+        queries.append(query)
+    link_words = _read_words("link_words")
+    for mark in document.marked:
         text = _join_lines(mark.text)
-        if mark.origin == "link" and _is_meaningful(text, _LINK_WORDS) and "://" not in text:
+        if mark.origin == "link" and _is_meaningful(text, link_words) and "://" not in text:
             link = DocumentQuery(
                 text, "link", None, document_id, written_in=document_id, target=mark.target
             )
@@ -211,40 +233,48 @@ def folded_words(text: str) -> list[str]:
 
 
 def without_marks(subject: str) -> str:
-    """Return a mail's subject without the marks of replies and tickets."""
+    """Return a mail's subject without the marks of replies and tickets.
+
+    `Re: AW: [#4711] Berth 7` → `Berth 7`.
+    """
     text = _TICKET.sub(" ", subject)
-    while prefix := _PREFIX.match(text):
+    while prefix := _SUBJECT_PREFIX.match(text):
         text = text[prefix.end() :]
     return " ".join(text.split())
 
 
 def _is_meaningful(
-    text: str, ignored: frozenset[str] = _FUNCTION_WORDS, min_words: int = 2
+    text: str, ignored: frozenset[str] = frozenset(), min_content_words: int = 2
 ) -> bool:
-    """Return whether a text has at least `min_words` content words, and is no passage itself.
+    """Tell whether a text has enough content words to be a query, and is no passage itself.
 
-    `ignored`: words that do not count, besides function words.
+    Function words, words of one or two letters and `ignored` words do not count.
     """
-    if min_words > 1 and " " not in text and text.isascii():
+    if min_content_words > 1 and " " not in text and text.isascii():
         return False
     words = _LETTERS.findall(text.casefold())
     if len(words) > _MAX_WORDS or len(text) > _MAX_LENGTH or _FILLERS.search(text):
         return False
-    content = 0.0
+    function_words = _read_words("function_words")
+    content_words = 0.0
     for word in words:
         if word >= _UNSPACED:
-            content += len(word) / 2
-        elif len(word) > 2 and word not in ignored and word not in _FUNCTION_WORDS:
-            content += 1
-    return content >= min_words
+            content_words += len(word) / 2
+        elif len(word) > 2 and word not in ignored and word not in function_words:
+            content_words += 1
+    return content_words >= min_content_words
 
 
 def _join_lines(text: str) -> str:
+    """Return a text on one line, without invisible characters."""
     return " ".join(drop_invisible(text).split())
 
 
 def _resolve_link(path: str, target: str) -> str:
-    """Return the path to which a link in the document at `path` leads; empty for other places."""
+    """Return the path to which a link in the document at `path` leads.
+
+    Empty if it does not lead to a file beside the document, as a web address or `#part`.
+    """
     try:
         parts = urlsplit(target.strip())
     except ValueError:
@@ -257,127 +287,135 @@ def _resolve_link(path: str, target: str) -> str:
     return normpath(join(dirname(path), linked))
 
 
-def _find_title(read: ReadDocument, path: str, document_id: int) -> DocumentQuery | None:
+def _find_title(document: ReadDocument, path: str, document_id: int) -> DocumentQuery | None:
     """Return the title that people gave a document, or the subject of a mail.
 
     None if there is none, or if it says nothing.
     """
-    text = _LIST_MARKER.sub("", " ".join(read.title.split()))
-    origin: Origin = "subject" if read.format in _MAIL_FORMATS else "title"
-    if origin == "subject":
-        text = without_marks(text)
-    elif read.format == "txt" and not _begins_with_title(read.text):
+    title = _LIST_MARKER.sub("", " ".join(document.title.split()))
+    origin: Origin = "title"
+    if document.format in _MAIL_FORMATS:
+        origin = "subject"
+        title = without_marks(title)
+    elif document.format == "txt" and not _begins_with_title(document.text):
         return None
-    if _NO_TITLE.match(text) or not _is_meaningful(text):
+    if _NO_TITLE.match(title) or not _is_meaningful(title):
         return None
-    if len(read.text.strip()) - len(text) < _MIN_REST:
+    if len(document.text.strip()) - len(title) < _MIN_REST:
         return None
-    if _is_file_name(text, path, read):
+    if _is_file_name(title, path, document):
         return None
-    start, end = _find_words(text, read.text, 0, _HEAD) or (-1, -1)
-    return DocumentQuery(text, origin, None, document_id, start, end, document_id)
+    query = DocumentQuery(title, origin, None, document_id, written_in=document_id)
+    span = _find_words(title, document.text, 0, _TITLE_AREA)
+    if span is None:
+        return query
+    start, end = span
+    return replace(query, start=start, end=end)
 
 
-def _is_file_name(title: str, path: str, read: ReadDocument) -> bool:
-    """Return whether a title is only the file's name, and no line of the text."""
-    if read.external_id is not None:
+def _is_file_name(title: str, path: str, document: ReadDocument) -> bool:
+    """Tell whether a title is only the file's name, and no line of the text."""
+    # A document of a data set has no file of its own.
+    if document.external_id is not None:
         return False
     name = PurePosixPath(path)
     words = folded_words(title)
     if words not in (folded_words(name.stem), folded_words(name.name)):
         return False
-    lines = [folded_words(line) for _, line in _split_lines(read.text, 0, _HEAD)]
+    lines = [folded_words(line) for _, line in _split_lines(document.text, 0, _TITLE_AREA)]
     return words not in lines
 
 
 def _find_words(words: str, text: str, start: int, end: int) -> tuple[int, int] | None:
-    """Return the first span of words in a part of a text, in any case and across lines."""
-    escaped = map(re.escape, words.split())
-    pattern = re.compile(r"\s+".join(escaped), re.IGNORECASE)
+    """Return the start and end of some words in text[start:end], in any case and across lines."""
+    pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
     match = pattern.search(text, start, end)
-    if match:
-        return match.span()
-    return None
+    if match is None:
+        return None
+    return match.span()
 
 
 def _begins_with_title(text: str) -> bool:
-    """Return whether the first line of a text is set off, and no beginning of a sentence."""
+    """Tell whether the first line of a text is set off, and no beginning of a sentence."""
     first, _, rest = text.strip().partition("\n")
     second = rest.partition("\n")[0].strip()
+    # The second line is empty or underlines the first one.
     is_set_off = not second.strip("=-*#~_")
     return is_set_off and not first.rstrip().endswith((".", ",", ";", ":"))
 
 
 def _split_lines(text: str, start: int = 0, end: int | None = None) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a part of a text that are not blank, each after its offset."""
+    """Yield (offset, line) for each line of text[start:end] that is not blank."""
     for line in text[start:end].split("\n"):
         if line.strip():
             yield start, line
         start += len(line) + 1
 
 
-def _split_sections(read: ReadDocument) -> Iterator[tuple[Heading, int]]:
-    """Yield each heading, and the end of its section."""
-    ends = [heading.start for heading in read.headings[1:]]
-    ends.append(len(read.text))
-    return zip(read.headings, ends, strict=False)
+def _split_sections(document: ReadDocument) -> Iterator[tuple[Heading, int]]:
+    """Yield each heading, and the offset at which its section ends."""
+    ends = [heading.start for heading in document.headings[1:]]
+    ends.append(len(document.text))
+    return zip(document.headings, ends, strict=False)
 
 
-def _find_headings(read: ReadDocument) -> Iterator[_Candidate]:
+def _find_headings(document: ReadDocument) -> Iterator[_Candidate]:
     """Yield headings with text below that occur once in the document, without their numbers."""
-    text = read.text
-    counts = Counter(heading.title for heading in read.headings)
-    for heading, end in _split_sections(read):
+    text = document.text
+    counts = Counter(heading.title for heading in document.headings)
+    for heading, section_end in _split_sections(document):
         if counts[heading.title] > 1:
             continue
-        line_end = text.find("\n", heading.start, end)
-        title = _NUMBER.sub("", _LIST_MARKER.sub("", heading.title)).strip(" *_:")
-        span = _find_words(title, text, heading.start, end)
+        line_end = text.find("\n", heading.start, section_end)
+        title = _HEADING_NUMBER.sub("", _LIST_MARKER.sub("", heading.title)).strip(" *_:")
+        span = _find_words(title, text, heading.start, section_end)
+        # Words that are not in the line itself belong to the text below.
         if span is None or span[0] >= line_end:
             span = (heading.start, line_end)
-        body_start = text.find("\n", span[1], end)
+        body_start = text.find("\n", span[1], section_end)
         if body_start < 0:
             continue
         # The line of `=` or `-` below a heading is no text.
-        body = text[body_start:end].lstrip("\n\t =-")
+        body = text[body_start:section_end].lstrip("\n\t =-")
         if len(body.strip()) < _MIN_REST:
             continue
+        # `_find_questions` yields headings that are questions.
         if _is_meaningful(title) and title[-1] not in _QUESTION_MARKS:
-            yield _Candidate("heading", title, *span, end - len(body))
+            yield _Candidate("heading", title, *span, answer=section_end - len(body))
 
 
-def _find_questions(read: ReadDocument) -> Iterator[_Candidate]:
+def _find_questions(document: ReadDocument) -> Iterator[_Candidate]:
     """Yield questions above a paragraph that is not a question, if set off or labelled."""
-    headings = {heading.start for heading in read.headings}
-    last_end = -2
-    for (start, line), (answer_start, answer) in pairwise(_split_lines(read.text)):
-        blank_above = last_end < 0 or read.text.count("\n", last_end, start) > 1
-        last_end = start + len(line)
+    headings = {heading.start for heading in document.headings}
+    previous_end = 0
+    for (start, line), (answer_start, answer) in pairwise(_split_lines(document.text)):
+        is_first = previous_end == 0
+        is_below_blank_line = document.text.count("\n", previous_end, start) > 1
+        is_set_off = is_first or is_below_blank_line or start in headings
+        previous_end = start + len(line)
         if len(line) > _MAX_LINE_LENGTH or len(answer.strip()) < _MIN_REST:
             continue
         match = _QUESTION.fullmatch(line)
         if match is None or answer.rstrip(" *_")[-1:] in _QUESTION_MARKS:
             continue
         text = match["text"]
-        is_set_off = blank_above or start in headings
-        if not match["label"] and not (is_set_off and _may_be_question(read, text)):
+        if not match["label"] and not (is_set_off and _may_be_question(document, text)):
             continue
         if _is_meaningful(text) and not _SENTENCE_END.search(text):
-            text_start = start + match.start("text")
-            text_end = start + match.end("text")
-            yield _Candidate("faq", text, text_start, text_end, answer_start)
+            text_start, text_end = match.span("text")
+            yield _Candidate("faq", text, start + text_start, start + text_end, answer_start)
 
 
-def _may_be_question(read: ReadDocument, text: str) -> bool:
-    """Return whether a line may be a question without a label: no part of a mail, no quotation."""
-    if read.format in _MAIL_FORMATS or text[0].islower():
+def _may_be_question(document: ReadDocument, text: str) -> bool:
+    """Tell whether a line may be a question without a label: no part of a mail, no quotation."""
+    if document.format in _MAIL_FORMATS or text[0].islower():
         return False
     return text[0] not in "\"'“”„«»‘’>|"
 
 
-def _find_captions(read: ReadDocument) -> Iterator[_Candidate]:
+def _find_captions(document: ReadDocument) -> Iterator[_Candidate]:
     """Yield the first sentences of lines that begin with the number of a figure or table."""
-    for match in _CAPTION.finditer(read.text):
+    for match in _CAPTION.finditer(document.text):
         sentence = _SENTENCE_END.split(match["text"], maxsplit=1)[0].rstrip(" .*_")
         text = " ".join(sentence.split())
         start = match.start("text")
@@ -385,54 +423,60 @@ def _find_captions(read: ReadDocument) -> Iterator[_Candidate]:
             yield _Candidate("caption", text, start, start + len(sentence), match.start())
 
 
-def _find_terms(read: ReadDocument, path: str) -> Iterator[_Candidate]:
+def _find_terms(document: ReadDocument, path: str) -> Iterator[_Candidate]:
     """Yield the terms that glossaries define."""
-    for span in _find_glossaries(read, path):
-        for start, line in _split_lines(read.text, *span):
+    for glossary_start, glossary_end in _find_glossaries(document, path):
+        for start, line in _split_lines(document.text, glossary_start, glossary_end):
             match = _TERM.fullmatch(line[:_MAX_LINE_LENGTH])
-            if match is None or len(match["text"].split()) > _MAX_TERM_WORDS:
+            if match is None:
                 continue
-            if _is_meaningful(match["text"], min_words=1):
-                text_start = start + match.start("text")
-                text_end = start + match.end("text")
-                yield _Candidate("glossary", match["text"], text_start, text_end, start)
+            term = match["text"]
+            if len(term.split()) <= _MAX_TERM_WORDS and _is_meaningful(term, min_content_words=1):
+                text_start, text_end = match.span("text")
+                yield _Candidate("glossary", term, start + text_start, start + text_end, start)
 
 
-def _find_glossaries(read: ReadDocument, path: str) -> list[tuple[int, int]]:
-    """Return the spans of sections that are called glossaries, or of the whole document."""
-    names = folded_words(f"{read.title} {PurePosixPath(path).stem}")
-    if not _GLOSSARY.isdisjoint(names):
-        return [(0, len(read.text))]
+def _find_glossaries(document: ReadDocument, path: str) -> list[tuple[int, int]]:
+    """Return the spans of sections that are called glossaries, or of a document called so."""
+    titles = _read_words("glossary_titles")
+    names = folded_words(f"{document.title} {PurePosixPath(path).stem}")
+    if not titles.isdisjoint(names):
+        return [(0, len(document.text))]
     spans = []
-    level = 0  # of the heading of the current glossary; 0 outside of one
-    for heading, end in _split_sections(read):
-        words = folded_words(heading.title)
-        if level == 0 or heading.level <= level:
-            is_glossary = len(words) <= 5 and not _GLOSSARY.isdisjoint(words)
-            level = heading.level if is_glossary else 0
-        if level:
-            spans.append((heading.start, end))
+    glossary_level = 0  # of the heading of the current glossary; 0 outside of one
+    for heading, section_end in _split_sections(document):
+        if glossary_level == 0 or heading.level <= glossary_level:
+            words = folded_words(heading.title)
+            is_glossary = len(words) <= _MAX_GLOSSARY_WORDS and not titles.isdisjoint(words)
+            glossary_level = heading.level if is_glossary else 0
+        if glossary_level:
+            spans.append((heading.start, section_end))
     return spans
 
 
-def _find_marked(read: ReadDocument) -> Iterator[_Candidate]:
-    """Yield what the file itself marks as a caption or a term, at its place in the text."""
-    lines = f"\n{read.text}\n"
+def _find_marked(document: ReadDocument) -> Iterator[_Candidate]:
+    """Yield what the file itself marks as a caption or a term, at its place in the text.
+
+    Marks of one origin are in the order of the text.
+    """
+    # In it, `\n{line}\n` has the offset that the line has in the text.
+    lines = f"\n{document.text}\n"
     next_start: defaultdict[Origin, int] = defaultdict(int)
-    for mark in read.marked:
+    for mark in document.marked:
         if mark.origin == "link":
             continue
         text = _join_lines(mark.text)
-        min_words = 1 if mark.origin == "glossary" else 2
-        if not _is_meaningful(text, min_words=min_words):
+        min_content_words = 1 if mark.origin == "glossary" else 2
+        if not _is_meaningful(text, min_content_words=min_content_words):
             continue
         start = lines.find(f"\n{text}\n", next_start[mark.origin])
         if start < 0:
-            start = read.text.find(text, next_start[mark.origin])
+            start = document.text.find(text, next_start[mark.origin])
         if start < 0:
             continue
         end = start + len(text)
         next_start[mark.origin] = end
+        # The number of a figure is not part of the query.
         caption = _CAPTION.match(text)
         number_length = caption.start("text") if caption else 0
         words = text[number_length:]

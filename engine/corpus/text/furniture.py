@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 # Number of lines at the top and at the bottom of a page that may be furniture.
-_EDGE = 2
+_MAX_EDGE_LINES = 2
 # Number of pages that must show a line before it counts as furniture.
 _MIN_PAGES = 3
 # Share of the pages that must show a line that is the same on each.
-_SHARE = 0.6
+_MIN_SHARE = 0.6
 # Share of the pages, from the first numbered to the last, with a number on a line of its own.
-_NUMBERED = 0.4
+_MIN_NUMBERED_SHARE = 0.4
 # A page of at most so many lines has no edges: what it repeats may be its content.
-_SHORT = 5
-_BARE = re.compile(
-    r"(?P<sign>[-\u2013\u2014|\u00b7\u2022~]?) ?(?P<number>\d{1,5}) ?(?P=sign)$|(?P<first>\d{1,5})"
-    r" ?/ ?\d{1,5}$"
+_MAX_SHORT_PAGE = 5
+# `7`, `- 7 -` or `7 / 12`.
+_NUMBER_ALONE = re.compile(
+    r"(?P<sign>[-–—|·•~]?) ?(?P<number>\d{1,5}) ?(?P=sign)$|(?P<first>\d{1,5}) ?/ ?\d{1,5}$"
 )
+# `Page 7`, `Seite 7 von 12`, `第7页` or `7页`.
 PAGE_NUMBER = re.compile(
-    r"\b(?:page|pg\.?|p\.|seite|s\.|blatt|pagina|p\u00e1gina|p\u00e1g\.?|strona|str\.|strana|side|sida|sivu|oldal|sayfa|halaman|"
-    r"trang|\u0441\u0442\u0440\u0430\u043d\u0438\u0446\u0430|\u0441\u0442\u0440\.|\u03c3\u03b5\u03bb\u03af\u03b4\u03b1|\u7b2c)\s*(\d{1,5})(?!\d)(?:\s*(?:of|von|de|di|van|sur|\u0438\u0437|/)\s*\d+|\s*[\u9875\u9801])?|(?<!\d)(\d{1,5})\s*(?:\u9875|\u9801|\u30da\u30fc\u30b8|\ud398\uc774\uc9c0)",
+    r"\b(?:page|pg\.?|p\.|seite|s\.|blatt|pagina|página|pág\.?|strona|str\.|strana|side|sida|sivu"
+    r"|oldal|sayfa|halaman|trang|страница|стр\.|σελίδα|第)\s*(\d{1,5})(?!\d)"
+    r"(?:\s*(?:of|von|de|di|van|sur|из|/)\s*\d+|\s*[页頁])?"
+    r"|(?<!\d)(\d{1,5})\s*(?:页|頁|ページ|페이지)",
     re.IGNORECASE,
 )
-"""A page's number after a word such as "page", in many languages."""
+"""A page's number with a word such as "page", in many languages, as group 1 or 2."""
 _DIGIT = re.compile(r"\d")
-# A label that asks for the number in the next line.
-_ASKS = re.compile(r"(?:[:#\u2116\u00b0]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE)
+# The end of a label whose number is in the next line, as in `Invoice no.`
+_LABEL_END = re.compile(r"(?:[:#№°]|\b(?:no|nr|number|nummer)\.?)$", re.IGNORECASE)
 
 Lines = list[str]
 
@@ -38,7 +41,8 @@ Lines = list[str]
 class _NumberedLine:
     """A line that may hold the number of its page, alone or with a word such as "page".
 
-    `rest` is the line without the number, and `ahead` how far the number is ahead of the page.
+    `rest` is the line with `#` for the number, empty for a number alone; `ahead` is how far the
+    number is ahead of the page's own.
     """
 
     rest: str
@@ -46,14 +50,15 @@ class _NumberedLine:
 
 
 @dataclass
-class _Edge:
+class _Furniture:
     """The furniture at the top or at the bottom of the pages.
 
-    `shown` holds what was left in place once.
+    `repeated` are lines that are the same on most pages, and `numbered` lines that number them.
+    `shown` holds the kinds of which one line was already left in place.
     """
 
-    same: set[str] = field(default_factory=set)
-    counting: set[_NumberedLine] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
+    numbered: set[_NumberedLine] = field(default_factory=set)
     shown: set[str] = field(default_factory=set)
 
 
@@ -68,12 +73,12 @@ def remove_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     if len(pages) < _MIN_PAGES:
         return list(pages)
     split_pages = [[line.rstrip() for line in page.strip("\n").split("\n")] for page in pages]
-    heads = _find_furniture([_edge_lines(lines) for lines in split_pages], numbers)
-    feet = _find_furniture([_edge_lines(lines[::-1]) for lines in split_pages], numbers)
+    heads = _find_furniture(map(_list_edge_lines, split_pages), numbers)
+    feet = _find_furniture((_list_edge_lines(lines[::-1]) for lines in split_pages), numbers)
     stripped = []
     for lines, number in zip(split_pages, numbers, strict=True):
-        at_top = _find_removable(_edge_lines(lines), number, heads)
-        at_bottom = _find_removable(_edge_lines(lines[::-1]), number, feet)
+        at_top = _find_removable(_list_edge_lines(lines), number, heads)
+        at_bottom = _find_removable(_list_edge_lines(lines[::-1]), number, feet)
         last = len(lines) - 1
         removable = at_top | {last - index for index in at_bottom}
         kept = [line for index, line in enumerate(lines) if index not in removable]
@@ -81,77 +86,83 @@ def remove_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     return stripped
 
 
-def _edge_lines(lines: Lines) -> Lines:
-    """Return the first lines with single spaces, none of a short page."""
-    if len(list(filter(str.strip, lines))) <= _SHORT:
+def _list_edge_lines(lines: Lines) -> Lines:
+    """Return the first lines of a page with single spaces, none of a short page."""
+    if len(list(filter(str.strip, lines))) <= _MAX_SHORT_PAGE:
         return []
-    return [" ".join(line.split()) for line in lines[:_EDGE]]
+    return [" ".join(line.split()) for line in lines[:_MAX_EDGE_LINES]]
 
 
-def _find_furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Edge:
-    """Return the lines that most pages show at one edge, and the lines that number the pages.
+def _find_furniture(edges: Iterable[Lines], numbers: Sequence[int]) -> _Furniture:
+    """Return the furniture at one edge of the pages, from the lines of each page at that edge.
 
     Each page's outermost line comes first.
     """
-    edge = _Edge()
     counts: Counter[str] = Counter()
     pages_by_line: dict[_NumberedLine, list[int]] = defaultdict(list)
     for lines, page in zip(edges, numbers, strict=True):
         counts.update(set(filter(None, lines)))
         for index in range(len(lines)):
-            if numbered := _read_page_number(lines, index, page):
-                pages_by_line[numbered].append(page)
-    min_pages = max(_MIN_PAGES, _SHARE * len(edges))
-    edge.same = {line for line, count in counts.items() if count >= min_pages}
+            line = _read_page_number(lines, index, page)
+            if line:
+                pages_by_line[line].append(page)
+    furniture = _Furniture()
+    min_pages = max(_MIN_PAGES, _MIN_SHARE * len(numbers))
+    furniture.repeated = {line for line, count in counts.items() if count >= min_pages}
     for numbered, pages in pages_by_line.items():
         min_pages = _MIN_PAGES
         if not numbered.rest:
-            min_pages = max(min_pages, _NUMBERED * (max(pages) - min(pages) + 1))
+            # Numbers alone may be content, so that few of them between many pages do not count.
+            numbered_range = max(pages) - min(pages) + 1
+            min_pages = max(min_pages, _MIN_NUMBERED_SHARE * numbered_range)
         if len(pages) >= min_pages:
-            edge.counting.add(numbered)
-    return edge
+            furniture.numbered.add(numbered)
+    return furniture
 
 
 def _read_page_number(lines: Lines, index: int, page: int) -> _NumberedLine | None:
-    """Return what may be the number of the page in a line.
+    """Return the line at `index` if it may hold the number of its page, None for any other.
 
-    A number alone on its line counts only at the very edge, and if it answers no label.
+    `lines` are those of an edge, the outermost first. A number alone on its line counts only if it
+    is the outermost, and not if the line beside it is its label.
     """
     line = lines[index]
     if not _DIGIT.search(line):
         return None
-    if bare := _BARE.match(line):
-        if index > 0 or any(map(_ASKS.search, lines[1:2])):
+    alone = _NUMBER_ALONE.match(line)
+    if alone:
+        if index > 0 or any(map(_LABEL_END.search, lines[1:2])):
             return None
-        return _NumberedLine("", int(bare["number"] or bare["first"]) - page)
-    called = PAGE_NUMBER.search(line)
-    if called is None:
+        return _NumberedLine("", int(alone["number"] or alone["first"]) - page)
+    named = PAGE_NUMBER.search(line)
+    if named is None:
         return None
-    group = 1 if called[1] else 2
-    rest = f"{line[: called.start(group)]}#{line[called.end(group) :]}"
-    return _NumberedLine(rest, int(called[group]) - page)
+    start, end = named.span(1 if named[1] else 2)
+    return _NumberedLine(f"{line[:start]}#{line[end:]}", int(line[start:end]) - page)
 
 
-def _find_removable(lines: Lines, page: int, edge: _Edge) -> set[int]:
-    """Return the indices of the lines of furniture, except those shown for the first time."""
+def _find_removable(lines: Lines, page: int, furniture: _Furniture) -> set[int]:
+    """Return the indices of the lines of furniture at an edge, except the first of each kind."""
     removable: set[int] = set()
     for index in range(len(lines)):
-        rest = _read_furniture(lines, index, page, edge)
-        if rest is None:
+        kind = _read_furniture(lines, index, page, furniture)
+        if kind is None:
+            # Lines between content and the middle of the page are content.
             break
-        if rest and rest not in edge.shown:
-            edge.shown.add(rest)
+        if kind and kind not in furniture.shown:
+            furniture.shown.add(kind)
         else:
             removable.add(index)
     return removable
 
 
-def _read_furniture(lines: Lines, index: int, page: int, edge: _Edge) -> str | None:
+def _read_furniture(lines: Lines, index: int, page: int, furniture: _Furniture) -> str | None:
     """Return what a line of furniture says besides its page's number, None for any other line."""
-    if lines[index] in edge.same:
+    if lines[index] in furniture.repeated:
         return lines[index]
-    numbered = _read_page_number(lines, index, page)
-    if numbered is None or numbered not in edge.counting:
+    line = _read_page_number(lines, index, page)
+    if line is None or line not in furniture.numbered:
         return None
-    words = PAGE_NUMBER.sub("", numbered.rest.replace("#", "0"))
-    return numbered.rest if any(map(str.isalpha, words)) else ""
+    # Without the number and the word for "page"; the pattern of these needs a digit.
+    words = PAGE_NUMBER.sub("", line.rest.replace("#", "0"))
+    return line.rest if any(map(str.isalpha, words)) else ""

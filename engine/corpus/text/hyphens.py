@@ -19,8 +19,10 @@ from engine.corpus.text.suspended import is_suspended, language_of
 LINE_END = "\x02"
 # A character that no text holds.
 BREAK = "\ufdd2"
-_ENDED = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
-_LINE_END = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
+_LINE_END_IN_WORD = re.compile(f"(?<=\\S){LINE_END}(?=\\S)")
+# A hyphen after a letter at a line end, and the part of the word in the next line.
+_SPLIT_WORD = re.compile(r"[-\u2010](?<=[^\W\d_].)\n([^\W\d_]\S*)[ ]?")
+_SOFT_HYPHEN_END = re.compile(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?")
 # Within a number or a code: 4711-08- / 15, 2031/ / 00045, until 17.05. / 2031.
 _HYPHEN_END = re.compile(r"\d[-\u2010]\Z")
 _SLASH_END = re.compile(r"\d/\Z")
@@ -31,73 +33,82 @@ _YEAR = re.compile(r"(?:19|20)\d\d(?!\w)")
 _AMOUNT_END = re.compile(r"(?<![\d.,])\d+(?:[.,]\d{3})*[.,]\d\d[-\u2010]\Z")
 _NEXT_PART = re.compile(r"(\w\S*)[ ]?")
 _CELL_END = " | "
-_PARTED = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
-_NUMBER_PARTED = re.compile(f"(\\d+){BREAK}([^\\W\\d_]++)(?![-\u2010{BREAK}])")
+# A word with hyphens or breaks, and one that follows a number: 30{BREAK}jährig.
+_COMPOUND = re.compile(f"(?<![^\\W\\d_])[^\\W\\d_]++(?:[-\u2010{BREAK}][^\\W\\d_]++)++")
+_NUMBER_AND_WORD = re.compile(f"(\\d+){BREAK}([^\\W\\d_]++)(?![-\u2010{BREAK}])")
 _NEXT_WORD = re.compile(r"\.?\s+(\S+)")
 _HYPHEN = re.compile("([-\u2010])")
 _WORD = re.compile(f"(?<![\\w{BREAK}])[^\\W\\d_]+(?:-[^\\W\\d_]+)*(?![\\w{BREAK}])")
-_MIN_LENGTH = 3  # letters
+_MIN_HYPHENATED_LENGTH = 3  # letters of each word on the two sides of a hyphen
+# The first part of a word at the end of a page; the second part at the beginning of the next page,
+# the signs after it, and the next word.
 _PAGE_END = re.compile("(?<![^\\W\\d_])([^\\W\\d_]+)[-\u2010]\\Z")
 _PAGE_START = re.compile(r"([^\W\d_]+)(\S*)\s*(\S*)")
-_MAX_SPLIT_LENGTH = 100
-_FOOTER = 2  # lines
+_MAX_SPLIT_LENGTH = 100  # characters of the first part
+_MAX_FOOTER_LINES = 2
 
 
 def mark_line_ends(page: str) -> str:
     """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word."""
-    if BREAK in page:
-        page = page.replace(BREAK, "\ufffd")
+    page = page.replace(BREAK, "\ufffd")
     if LINE_END in page:
-        page = _part_footer(page)
-        return _ENDED.sub(BREAK, page).replace(LINE_END, "-")
+        page = _separate_footer(page)
+        return _LINE_END_IN_WORD.sub(BREAK, page).replace(LINE_END, "-")
     return page
 
 
-def _part_footer(page: str) -> str:
-    """Part a footer from the word that the last line above it does not finish.
+def _separate_footer(page: str) -> str:
+    """Begin a line with a footer that PDFium joins to a split word, as if it were its rest.
 
-    PDFium joins both, as it does a word with its rest.
+    The word, in the last line above the footer, ends on the next page.
     """
     above, _, below = page.rpartition(LINE_END)
-    is_other = below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below)
-    is_footer = is_other and any(map(str.isdigit, below))
-    if is_footer and above[-1:].isalpha() and len(below.strip().split("\n")) <= _FOOTER:
-        return f"{above}-\n{below}"
-    return page
+    if not above[-1:].isalpha() or len(below.strip().split("\n")) > _MAX_FOOTER_LINES:
+        return page
+    is_rest = not (below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below))
+    if is_rest or not any(map(str.isdigit, below)):
+        return page
+    return f"{above}-\n{below}"
 
 
 def mark_split_words(page: str) -> str:
     """Strip the lines of a page, and put a `BREAK` in each word that is split at a line end.
 
-    Numbers, codes and days that a line end splits are put together.
+    The rest of such a word moves to the line in which it begins. So does that of a number, a code,
+    a day or a word with a soft hyphen, which are joined.
     """
-    lines = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
-    lines = re.sub(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?", r"\1\n", lines).replace("\u00ad", "")
-    return _LINE_END.sub(_mark_break, _join_split_numbers(lines))
+    text = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
+    text = _SOFT_HYPHEN_END.sub(r"\1\n", text).replace("\u00ad", "")
+    return _SPLIT_WORD.sub(_mark_break, _join_split_numbers(text))
 
 
 def _join_split_numbers(text: str) -> str:
     """Move the rest of each number that is split at a line end to the line where it begins."""
+    # Pieces and the line feeds between them; a text of one line has none.
     pieces: list[str] = []
-    line_end = ""
+    previous_line = ""
     for line in text.split("\n"):
         next_part = _NEXT_PART.match(line)
-        if next_part is not None and _is_split_number(line_end, line, next_part[1]):
+        if next_part is not None and _is_split_number(previous_line, line, next_part[1]):
             pieces.append(next_part[1])
             rest = line[next_part.end() :]
             if rest:
                 pieces += ["\n", rest]
-            line_end = rest or next_part[1]
+            previous_line = rest or next_part[1]
         else:
             if pieces:
                 pieces.append("\n")
             pieces.append(line)
-            line_end = line
+            previous_line = line
     return "".join(pieces)
 
 
 def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
-    """Tell whether a number or a code goes on in the next line. Rows of tables stay apart."""
+    """Tell whether a number or a code goes on with `next_part`, the beginning of the next line.
+
+    Rows of tables stay apart.
+    """
+    # The two searches look at the last two characters only, since lines may be long.
     if _HYPHEN_END.search(line, max(0, len(line) - 2)):
         is_split = next_part[0].isdecimal() and not _AMOUNT_END.search(line)
     elif _SLASH_END.search(line, max(0, len(line) - 2)):
@@ -107,9 +118,12 @@ def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
     return is_split and _CELL_END not in line and _CELL_END not in next_line
 
 
-def _mark_break(line_end: re.Match[str]) -> str:
-    next_part = line_end[1]
-    return line_end[0] if next_part[0].isupper() else f"{BREAK}{next_part}\n"
+def _mark_break(split: re.Match[str]) -> str:
+    next_part = split[1]
+    # A hyphen before a capital letter is its own: Kunden- / Nummer.
+    if next_part[0].isupper():
+        return split[0]
+    return f"{BREAK}{next_part}\n"
 
 
 def join_split_words(pages: Sequence[str]) -> list[str]:
@@ -117,12 +131,12 @@ def join_split_words(pages: Sequence[str]) -> list[str]:
 
     A word that is split between two pages goes to the first of them.
     """
-    over_pages = _find_split_over_pages(pages)
-    if not over_pages and not any(BREAK in page for page in pages):
+    split_pages = _find_split_pages(pages)
+    if not split_pages and not any(BREAK in page for page in pages):
         return list(pages)
     # The parts of a split word do not count as words.
     marked = list(pages)
-    for first, second in over_pages:
+    for first, second in split_pages:
         marked[first] = f"{marked[first][:-1]}{BREAK}"
         marked[second] = f"{BREAK}{marked[second]}"
     counts: Counter[str] = Counter()
@@ -130,13 +144,13 @@ def join_split_words(pages: Sequence[str]) -> list[str]:
         counts.update(map(str.lower, _WORD.findall(page)))
     joiner = _WordJoiner(counts)
     joined = [joiner.join_words(page) if BREAK in page else page for page in pages]
-    for first, second in over_pages:
+    for first, second in split_pages:
         joined[first], joined[second] = joiner.join_pages(joined[first], joined[second])
     return joined
 
 
-def _find_split_over_pages(pages: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the indices of pages that end within a word, and of the next pages with a text."""
+def _find_split_pages(pages: Sequence[str]) -> list[tuple[int, int]]:
+    """Return (index, index of the next page with a text) of each page that ends within a word."""
     with_text = [index for index, page in enumerate(pages) if page.strip()]
     return [
         (first, second)
@@ -146,28 +160,30 @@ def _find_split_over_pages(pages: Sequence[str]) -> list[tuple[int, int]]:
 
 
 class _WordJoiner:
-    """Decides about hyphens at line ends, by the counts of the words of a document."""
+    """Decides about hyphens at line ends, by the counts of a document's words in lower case."""
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = counts
         self._language = language_of(counts)
 
     def join_words(self, page: str) -> str:
-        """Replace each `BREAK` of a page."""
-        page = _PARTED.sub(self._join_match, page)
-        return _NUMBER_PARTED.sub(self._join_number, page).replace(BREAK, "-")
+        """Replace each `BREAK` of a page by a hyphen or by nothing."""
+        page = _COMPOUND.sub(self._join_match, page)
+        return _NUMBER_AND_WORD.sub(self._join_number, page).replace(BREAK, "-")
 
     def join_pages(self, page: str, following: str) -> tuple[str, str]:
         """Move the rest of a word that is split between two pages to the first of them."""
-        left = _PAGE_END.search(page, max(0, len(page) - _MAX_SPLIT_LENGTH))
-        right = _PAGE_START.match(following)
-        if left is None or right is None:
+        page_end = _PAGE_END.search(page, max(0, len(page) - _MAX_SPLIT_LENGTH))
+        page_start = _PAGE_START.match(following)
+        if page_end is None or page_start is None:
             return page, following
-        word_after = right[3]
-        if word_after and is_suspended(left[1], right[1], word_after, self._counts, self._language):
+        left = page_end[1]
+        right, signs, next_word = page_start.groups()
+        if next_word and is_suspended(left, right, next_word, self._counts, self._language):
             return page, following
-        word = self._join_compound(f"{left[1]}{BREAK}{right[1]}")
-        return f"{page[: left.start()]}{word}{right[2]}", following[right.end(2) :].lstrip()
+        word = self._join_compound(f"{left}{BREAK}{right}")
+        rest = following[page_start.end(2) :].lstrip()
+        return f"{page[: page_end.start()]}{word}{signs}", rest
 
     def _join_match(self, compound: re.Match[str]) -> str:
         left, _, right = compound[0].rpartition(BREAK)
@@ -176,35 +192,40 @@ class _WordJoiner:
         return self._join_compound(compound[0])
 
     def _join_number(self, compound: re.Match[str]) -> str:
-        if self._is_suspended(compound[1], compound[2], compound):
-            return f"{compound[1]}- {compound[2]}"
+        number, word = compound.groups()
+        if self._is_suspended(number, word, compound):
+            return f"{number}- {word}"
         return compound[0]
 
     def _is_suspended(self, left: str, right: str, compound: re.Match[str]) -> bool:
-        """Tell whether a hyphen at a line end stands for a word that follows the match."""
-        following = _NEXT_WORD.match(compound.string, compound.end())
-        if following is None:
+        """Tell whether the last hyphen of a match stands for the word after the match."""
+        next_word = _NEXT_WORD.match(compound.string, compound.end())
+        if next_word is None:
             return False
-        return is_suspended(left, right, following[1], self._counts, self._language)
+        return is_suspended(left, right, next_word[1], self._counts, self._language)
 
     def _join_compound(self, compound: str) -> str:
         """Replace each `BREAK` in a hyphenated compound by a hyphen or by nothing."""
         if BREAK not in compound:
             return compound
+        # Every second piece is a hyphen.
         pieces = _HYPHEN.split(compound)
-        follows_part = False
+        follows_whole_part = False
         for index in range(0, len(pieces), 2):
-            word, *parts = pieces[index].split(BREAK)
-            for part in parts:
+            word, *split_parts = pieces[index].split(BREAK)
+            for part in split_parts:
                 left = word.rpartition("-")[2]
-                has_hyphen = self._has_hyphen(left, part, follows_part=follows_part)
+                has_hyphen = self._has_hyphen(left, part, follows_whole_part=follows_whole_part)
                 word += f"-{part}" if has_hyphen else part
             pieces[index] = word
-            follows_part = not parts
+            follows_whole_part = not split_parts
         return "".join(pieces)
 
-    def _has_hyphen(self, left: str, right: str, *, follows_part: bool) -> bool:
-        """Tell whether a hyphen belongs to the word; `follows_part`: a part precedes the left."""
+    def _has_hyphen(self, left: str, right: str, *, follows_whole_part: bool) -> bool:
+        """Tell whether a hyphen between two parts of a word belongs to the word.
+
+        `follows_whole_part` says that a hyphen and a part that no line end splits precede `left`.
+        """
         joined = self._counts.get((left + right).lower(), 0)
         hyphenated = self._counts.get(f"{left}-{right}".lower(), 0)
         if joined or hyphenated:
@@ -213,4 +234,4 @@ class _WordJoiner:
             return True
         if not (self._counts.get(left.lower()) and self._counts.get(right.lower())):
             return False
-        return follows_part or min(len(left), len(right)) >= _MIN_LENGTH
+        return follows_whole_part or min(len(left), len(right)) >= _MIN_HYPHENATED_LENGTH

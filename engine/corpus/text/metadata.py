@@ -14,18 +14,19 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.text.blocks import Text
 
-_MAX_LENGTH = 300  # characters
+_MAX_LENGTH = 300  # characters of a title and of a list of authors
 _MAX_TAGS = 50
 _MAX_TAG_LENGTH = 100  # characters; longer ones are sentences
 # A day stored as its noon in Greenwich is the same day everywhere on earth.
 _NOON = 12
+# What programs write if nobody gave them a title.
 _NO_TITLE = re.compile(
     r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word -"
     r" .*|powerpoint.presentation|slide 1|document ?\d*)$",
     re.IGNORECASE,
 )
 _MAX_DATE_LENGTH = 60  # characters
-_NOBODY = frozenset(
+_PLACEHOLDER_NAMES = frozenset(
     (
         "admin",
         "administrator",
@@ -63,23 +64,26 @@ def parse_date(text: str) -> float | None:
     """Return the seconds since the epoch of a date, at noon if it has no time.
 
     UTC is assumed without a zone. None for other texts, and for dates that can be read in two ways
-    (`3/4/2031`).
+    (`3/4/2031`) or name no year.
     """
     from dateutil.parser import parse
 
     words = " ".join(text[: _MAX_DATE_LENGTH + 1].split())
     if not words or len(words) > _MAX_DATE_LENGTH:
         return None
-    with_dots = "." in words.partition(" ")[0]
+    has_dots = "." in words.partition(" ")[0]
     year_first = words[:4].isdecimal()
-    readings = set()
+    readings: set[float] = set()
     with suppress(ValueError, OverflowError):
-        # The two readings differ if nothing in the text names the year.
-        for year, day_first in ((2000, with_dots), (2001, True)):
-            noon = datetime(year, 1, 1, _NOON, tzinfo=UTC)
+        # Two readings, which differ in what the text leaves open: the year if it names none, and
+        # whether the day or the month comes first. With dots (3.4.2031) it is the day.
+        for default_year, day_first in ((2000, has_dots), (2001, True)):
+            noon = datetime(default_year, 1, 1, _NOON, tzinfo=UTC)
             date = parse(words, default=noon, dayfirst=day_first and not year_first)
             readings.add(date.replace(microsecond=0).timestamp())
-    return readings.pop() if len(readings) == 1 else None
+    if len(readings) != 1:
+        return None
+    return readings.pop()
 
 
 def parse_first_date(texts: Iterable[str]) -> float | None:
@@ -92,15 +96,20 @@ def parse_first_date(texts: Iterable[str]) -> float | None:
 
 
 def drop_placeholder_names(authors: str) -> str:
-    """Return the names of persons in a list of authors separated by commas."""
-    names = authors.split(", ")
-    return ", ".join(name for name in names if name.strip(" ()[]<>").casefold() not in _NOBODY)
+    """Return a list of authors, separated by commas, without `Unknown`, `admin` and the like."""
+    names = []
+    for name in authors.split(", "):
+        if name.strip(" ()[]<>").casefold() not in _PLACEHOLDER_NAMES:
+            names.append(name)
+    return ", ".join(names)
 
 
 def join_names(names: Iterable[str]) -> str:
     """Join names with commas, each once, without addresses of pages."""
-    squeezed = (" ".join(name.split()) for name in names)
-    unique = dict.fromkeys(name for name in squeezed if name and "://" not in name)
+    unique: dict[str, None] = {}
+    for name in names:
+        if name.strip() and "://" not in name:
+            unique[" ".join(name.split())] = None
     return ", ".join(unique)[:_MAX_LENGTH]
 
 
@@ -125,14 +134,16 @@ def build_document(
 
 
 def choose_title(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
-    """Return a document's own title, else its first heading, else the file's name."""
+    """Return a document's own title, else its first heading of level 1, else the file's name."""
     title = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
     if title and not _NO_TITLE.match(title) and "\ufffd" not in title:
         return title
+    # The headings of a workbook are the names of its sheets.
     has_sheets = bool(text.pages) and text.pages[0].name.startswith("sheet ")
-    top_titles = [heading.title for heading in text.headings if heading.level == 1]
-    if top_titles and top_titles[0] and not has_sheets:
-        return top_titles[0]
+    if not has_sheets:
+        first_heading = next((heading.title for heading in text.headings if heading.level == 1), "")
+        if first_heading:
+            return first_heading
     return title_from_name(path)
 
 
@@ -148,9 +159,11 @@ def format_authors(metadata: Mapping[str, Any]) -> str:
 def parse_tags(keywords: Any) -> str:
     """Return the tags in a text, or in a list of texts, separated by commas, each once.
 
-    Commas and semicolons separate tags, and blanks if each begins with `#`, which is dropped.
+    Commas, semicolons and line ends separate tags in a text. So do blanks if each tag begins with
+    `#`, which is dropped.
     """
     texts = [keywords] if isinstance(keywords, str) else keywords or ()
+    # The tags by their casefolded forms.
     tags: dict[str, str] = {}
     for text in texts:
         text = clean(str(text)).strip()

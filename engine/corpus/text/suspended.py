@@ -17,14 +17,15 @@ from typing import Any
 from engine.core.assets import asset_path
 
 _WORDS = "words/suspended.toml"
-_BEGINS_A_WORD = "-\u2010([\"'„“«"
+_WORD_BEGINNINGS = "-\u2010([\"'„“«"
+"""Signs that may stand before the first letter of a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """The conjunctions of a language, and words that identify it.
+    """The conjunctions of a language, and `common` words that identify it.
 
-    Conjunctions that are also endings of words are listed separately.
+    `doubtful` conjunctions may also be the endings of words.
     """
 
     always: frozenset[str] = frozenset()
@@ -34,7 +35,7 @@ class _Language:
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The content of assets/words/suspended.toml."""
+    """The content of assets/words/suspended.toml, which says what the lists are."""
 
     languages: Mapping[str, _Language]
     first_parts: frozenset[str]
@@ -47,14 +48,15 @@ class _Words:
 def _read_words() -> _Words:
     content: dict[str, Any] = tomllib.loads(asset_path(_WORDS).read_text("utf-8"))
     languages = {}
-    general = {}
+    general_lists = {}
     for key, value in content.items():
+        # A table of lists is that of a language.
         if isinstance(value, str):
-            general[key] = frozenset(value.split())
+            general_lists[key] = frozenset(value.split())
         else:
-            words = {kind: frozenset(text.split()) for kind, text in value.items()}
-            languages[key] = _Language(**words)
-    return _Words(languages, **general)
+            lists = {kind: frozenset(text.split()) for kind, text in value.items()}
+            languages[key] = _Language(**lists)
+    return _Words(languages, **general_lists)
 
 
 def language_of(words: Mapping[str, int]) -> str:
@@ -72,18 +74,19 @@ def language_of(words: Mapping[str, int]) -> str:
 def is_suspended(
     left: str, right: str, following: str, words: Mapping[str, int], language: str
 ) -> bool:
-    """Tell whether the hyphen between two parts of a word stands for a word that follows.
+    """Tell whether the hyphen at a line end stands for the end of a word that follows.
 
-    `right` is the part in the next line, `following` the word after it, and `words` counts the
-    words of the text, in lower case.
+    In `Kunden-` / `und Lieferantendaten`, `left` is the part before the hyphen, `right` the first
+    word of the next line, and `following` the word after that. `words` counts the words of the
+    text, in lower case, and `language` is as returned by `language_of`.
     """
     lists = _read_words()
     conjunction = right.casefold()
     first_part = left.rpartition("-")[2].casefold()
-    word = first_part + conjunction
-    if words.get(word) or word in lists.ends_of_words:
+    joined = first_part + conjunction
+    if words.get(joined) or joined in lists.ends_of_words:
         return False
-    if not following[0].isalnum() and following[0] not in _BEGINS_A_WORD:
+    if not following[0].isalnum() and following[0] not in _WORD_BEGINNINGS:
         return False
     if conjunction in lists.of_any_language:
         return True
@@ -97,7 +100,8 @@ def is_suspended(
         doubtful = _list_all_conjunctions()
     if conjunction not in doubtful:
         return False
-    return "-" in following.strip("-") or first_part.isdigit() or first_part in lists.first_parts
+    has_compound_after = "-" in following.strip("-")
+    return has_compound_after or first_part.isdigit() or first_part in lists.first_parts
 
 
 @cache

@@ -19,8 +19,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.errors import CancelledError, EngineError, NotBuiltError, TooLittleTextError
 from engine.core.events import Event, Progress
 from engine.core.figures import FigureTable
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 SEMANTIC = "semantic"
 HYBRID = "hybrid"
 OWN = ""
+"""Name of the project's own encoder, and of the encoder of a trial among the systems."""
 OF_A_MODEL = {
     "endpoint",
     "endpoint_model",
@@ -74,8 +75,10 @@ OF_A_MODEL = {
     "document_prompt",
     "pooling",
 }
+"""Settings of [encoder] that do not apply to another model."""
 TIMED_TEXTS = 64
 TIMED_QUERIES = 16
+"""Numbers of chunks and of queries that are timed."""
 
 
 def compare_encoders(
@@ -113,21 +116,22 @@ def compare_encoders(
 def _run_trial(
     project: ProjectFolder, name: str, settings: EncoderSettings, should_stop: Callable[[], bool]
 ) -> EncoderTrial:
+    """Measure an encoder in a process of its own."""
     changes: dict[str, Any] = {}
     if name != OWN:
-        changes = _changes(name, settings)
+        changes = _list_changes(name, settings)
     arguments = [str(project.path), json.dumps(changes)]
     trial = run_in_subprocess(__name__, arguments, "The trial", should_stop, stderr=None)
     return from_json(EncoderTrial, trial)
 
 
-def _changes(name: str, settings: EncoderSettings) -> dict[str, Any]:
+def _list_changes(name: str, settings: EncoderSettings) -> dict[str, Any]:
     """Return the keys of [encoder] to change for an encoder; its model sets prompts and pooling.
 
     Raises UsageError.
     """
-    default = EncoderSettings().model_dump(include=OF_A_MODEL)
-    changes = {key: value for key, value in default.items() if getattr(settings, key) != value}
+    defaults = EncoderSettings().model_dump(include=OF_A_MODEL)
+    changes = {key: value for key, value in defaults.items() if getattr(settings, key) != value}
     address, _, model = name.partition("#")
     # The permission for a public server covers the address that is configured with it.
     if address == settings.endpoint:
@@ -166,16 +170,14 @@ def _compare_trials(
     if OWN in done:
         pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in done if name != OWN}
     intervals, gaps = compare_values(values, pairs, samples, seed, shown.clusters)
-    differences = {name: gap for (name, _), gap in gaps.items()}
-    queries_of = Counter(done[first].rungs[shown.rung].documents)
-    most = max(queries_of.values())
+    queries_of_documents = Counter(done[first].rungs[shown.rung].documents)
     table = FigureTable(
         base=OWN,
         queries=shown.queries,
         left_out=0,
         systems=intervals,
-        differences=differences,
-        one_document=most,
+        differences={name: gap for (name, _), gap in gaps.items()},
+        one_document=max(queries_of_documents.values()),
         ranked=done[first].ranked,
     )
     if shown.rung not in CERTIFYING:
@@ -188,10 +190,9 @@ def _compare_trials(
 
 def _build_evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evidence:
     """Return the figures of hybrid search, which is the default mode."""
-    figures = {name: trial.rungs[rung] for name, trial in trials.items()}
-    documents = np.array(next(iter(figures.values())).documents)
-    systems = {name: np.array(trial.hybrid) for name, trial in figures.items()}
-    return Evidence(rung, systems, documents)
+    systems = {name: np.array(trial.rungs[rung].hybrid) for name, trial in trials.items()}
+    first = next(iter(trials.values()))
+    return Evidence(rung, systems, clusters=np.array(first.rungs[rung].documents))
 
 
 def try_encoder(
@@ -248,14 +249,13 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
     figures = {}
     for queries, rankers in sets:
         figures[str(queries.rung)] = _measure_set(context, encoder, queries, rankers)
-    # What a server takes is not in this process.
-    own_memory = None if source.server else memory
     return EncoderTrial(
         name=source.name,
         rungs=figures,
         texts_per_second=speed,
         query_seconds=seconds,
-        memory=own_memory,
+        # What a server takes is not in this process.
+        memory=None if source.server else memory,
         dimension=encoder.dimension,
         changes=changes,
         ranked=count_ranked(sets, chunks),
@@ -271,8 +271,8 @@ def build_sets(
     """
     sets = build_query_sets(context, chunks)
     written = find_document_set(context, chunks)
-    asked = sets if written is None else [*sets, written.queries]
-    pool = draw_pool(context, chunks, asked, most)
+    all_sets = sets if written is None else [*sets, written.queries]
+    pool = draw_pool(context, chunks, all_sets, most)
     lexical = None
     if len(pool) < len(chunks):
         lexical = build_sample_index(context, pool)
@@ -281,15 +281,15 @@ def build_sets(
     if written is not None:
         pairs.append((written.queries, written.build_rankers(context, pool)))
     wanted = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
-    usable = []
-    for queries, corpus in pairs:
-        if queries.rung in wanted and queries.usable():
-            usable.append((queries, corpus))
-    return usable
+    return [
+        (queries, corpus)
+        for queries, corpus in pairs
+        if queries.rung in wanted and queries.usable()
+    ]
 
 
 def count_ranked(sets: Sequence[tuple[QuerySet, Rankers]], chunks: Sequence[Chunk]) -> int:
-    """Return how many chunks queries were ranked among, 0 if all."""
+    """Return the size of the sample of chunks that queries were ranked among, 0 for all chunks."""
     _, rankers = sets[0]
     ranked = len(rankers.chunks)
     return ranked if ranked < len(chunks) else 0
@@ -299,26 +299,26 @@ def _measure_set(
     context: StageContext, encoder: Encoder, queries: QuerySet, rankers: Rankers
 ) -> TrialFigures:
     """Return nDCG@10 per query of a set in each search mode."""
-    among = rankers.find_allowed(queries)
+    allowed = rankers.find_allowed(queries)
     chunks = chunk_vectors(context, encoder, rankers.chunks)
     vectors = encoder.encode_queries(queries.texts, lambda _done: context.check_stop())
-    queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, among)
-    rankers.rank_by_encoder(OWN, queries, vectors, chunks, among, encoder.similarity)
-    fusion = HybridFusion(
-        context.settings, lambda same, ids: rankers.lexical.scores_many(same.texts, ids)
+    queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(queries.texts, allowed)
+    rankers.rank_by_encoder(OWN, queries, vectors, chunks, allowed, encoder.similarity)
+    fuser = HybridFusion(
+        context.settings, lambda _, ids: rankers.lexical.scores_many(queries.texts, ids)
     )
-    fused = fusion.fuse(queries, OWN, default_share(context))
+    fused = fuser.fuse(queries, OWN, default_share(context))
     rows = queries.usable()
-    judgments = [queries.judgments[row] for row in rows]
+    judgments = queries.usable_judgments()
 
-    def ndcg(ranking: NDArray[np.int64]) -> tuple[float, ...]:
+    def measure(ranking: Ids) -> tuple[float, ...]:
         return tuple(measure_ndcg(ranking[rows], judgments, rankers.document_of).tolist())
 
     return TrialFigures(
-        ndcg(queries.rankings[OWN]),
-        ndcg(fused),
-        ndcg(queries.rankings[BM25]),
-        tuple(clusters_of(judgments).tolist()),
+        semantic=measure(queries.rankings[OWN]),
+        hybrid=measure(fused),
+        bm25=measure(queries.rankings[BM25]),
+        documents=tuple(clusters_of(judgments).tolist()),
     )
 
 
@@ -328,7 +328,7 @@ def _measure_speed(
     """Return texts per second, seconds per query, and bytes of memory with child processes."""
     import psutil
 
-    def seconds(texts: Sequence[str]) -> float:
+    def time_encoding(texts: Sequence[str]) -> float:
         # Queries are encoded as chunks, too, because a server's query vectors are cached.
         started = time.perf_counter()
         encoder.encode_chunks(texts)
@@ -337,21 +337,24 @@ def _measure_speed(
     step = max(1, len(chunks) // TIMED_TEXTS)
     texts = [chunk.embedded_text for chunk in chunks[::step][:TIMED_TEXTS]]
     # The first call also loads what is loaded at first use.
-    seconds(texts[:1])
-    speed = len(texts) / seconds(texts)
-    query = median(seconds([text]) for text in queries[:TIMED_QUERIES])
+    time_encoding(texts[:1])
+    texts_per_second = len(texts) / time_encoding(texts)
+    query_seconds = median(time_encoding([text]) for text in queries[:TIMED_QUERIES])
     process = psutil.Process()
     processes = (process, *process.children(recursive=True))
-    return speed, query, sum(process.memory_info().rss for process in processes)
+    memory = sum(process.memory_info().rss for process in processes)
+    return texts_per_second, query_seconds, memory
 
 
 def _print_progress(event: Event) -> None:
+    """Write the progress of a trial over the same line of standard error."""
     if isinstance(event, Progress):
         text = f"\r  {event.done:,} of {event.total:,} {event.unit}"
         print(text, end="", file=sys.stderr, flush=True)
 
 
 def _answer_parent(should_stop: Callable[[], bool], folder: str, changes: str) -> Any:
+    """Return the JSON of a trial, whose arguments are those of `_run_trial`."""
     trial = try_encoder(ProjectFolder(Path(folder)), json.loads(changes), should_stop)
     return to_json(trial)
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.core.arrays import Doubles, Floats, Ids
 from engine.core.systems import BM25
 from engine.encoders.choosing.shares import FOREIGN, usual_share
 from engine.encoders.kinds.chosen import encoder_source
@@ -64,51 +62,66 @@ def weighted_label(share: float) -> str:
     return f"{share:g} of the semantic and {1 - share:g} of the keyword score"
 
 
-Rankings = NDArray[np.int64]
-Fused = tuple[Rankings, NDArray[np.float64]]
-Scorer = Callable[[QuerySet, Rankings], NDArray[np.float32]]
+RankedChunks = tuple[Ids, Doubles]
+"""Ids and scores (q, n) of a ranker's chunks, best first."""
+Scorer = Callable[[QuerySet, Ids], Floats]
+
+
+class CrossScored(NamedTuple):
+    """The rankings of an encoder and of BM25, each extended by scores of the other's chunks.
+
+    `ids` is the encoder's ranking that they were computed from.
+    """
+
+    ids: Ids
+    semantic: RankedChunks
+    bm25: RankedChunks
 
 
 class HybridFusion:
     """BM25's rankings fused with those of encoders.
 
-    `bm25_scores` scores chunks (q, n) for each query of a set.
+    `bm25_scores` returns BM25's scores (q, n) of given chunks (q, n) for each query of a set.
     """
 
     def __init__(self, settings: Settings, bm25_scores: Scorer) -> None:
         self._settings = settings
         self._bm25_scores = bm25_scores
-        self._pairs: dict[tuple[str, str], tuple[Rankings, tuple[Fused, Fused]]] = {}
+        # Kind of queries, and encoder.
+        self._cross_scored: dict[tuple[str, str], CrossScored] = {}
 
-    def fuse(self, queries: QuerySet, name: str, weight: float | None) -> Rankings:
-        """Return ids (q, depth) of BM25 and an encoder fused by a weighted sum, or by RRF."""
+    def fuse(self, queries: QuerySet, encoder: str, share: float | None) -> Ids:
+        """Return ids (q, depth) of BM25 and an encoder fused by a weighted sum, or by RRF.
+
+        METHODS.md §5, "Weighted fusion", with the semantic `share`; None: §1, "Fusion".
+        """
         from engine.ranking.fusion import convex, rrf
 
         depth = self._settings.evaluation.depth
-        if weight is None:
-            semantic = (queries.rankings[name], queries.scores[name])
+        if share is None:
+            semantic = (queries.rankings[encoder], queries.scores[encoder])
             bm25 = (queries.rankings[BM25], queries.scores[BM25])
-            return rrf([bm25, semantic], depth, self._settings.search.rrf_k)[0]
-        semantic, bm25 = self._cross_score(queries, name)
-        return convex(semantic, bm25, weight, depth)[0]
+            ids, _ = rrf([bm25, semantic], depth, self._settings.search.rrf_k)
+            return ids
+        rankings = self._cross_score(queries, encoder)
+        ids, _ = convex(rankings.semantic, rankings.bm25, share, depth)
+        return ids
 
-    def _cross_score(self, queries: QuerySet, name: str) -> tuple[Fused, Fused]:
-        """Return the encoder's and BM25's rankings, each extended by scores of the other's chunks.
-
-        The pair of each set and encoder is cached, as long as the ranking is the same object.
-        """
+    def _cross_score(self, queries: QuerySet, encoder: str) -> CrossScored:
+        """Return both rankings with each other's chunks, cached while the ranking is the same."""
         from engine.ranking.fusion import cross_score
 
-        ids = queries.rankings[name]
-        bm25_ids = queries.rankings[BM25]
-        former, pair = self._pairs.get((queries.kind, name), (None, None))
-        if pair is None or former is not ids:
-            semantic = (ids, queries.scores[name])
+        key = (queries.kind, encoder)
+        ids = queries.rankings[encoder]
+        cached = self._cross_scored.get(key)
+        if cached is None or cached.ids is not ids:
+            bm25_ids = queries.rankings[BM25]
+            semantic = (ids, queries.scores[encoder])
             bm25 = (bm25_ids, queries.scores[BM25])
-            bm25_scores = self._bm25_scores(queries, ids)
-            pair = (
-                cross_score(semantic, bm25_ids, queries.cross_scores[name]),
-                cross_score(bm25, ids, bm25_scores),
+            cached = CrossScored(
+                ids,
+                cross_score(semantic, bm25_ids, queries.cross_scores[encoder]),
+                cross_score(bm25, ids, self._bm25_scores(queries, ids)),
             )
-            self._pairs[queries.kind, name] = (ids, pair)
-        return pair
+            self._cross_scored[key] = cached
+        return cached

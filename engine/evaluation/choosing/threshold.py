@@ -21,6 +21,7 @@ from engine.metrics.bootstrap import SAMPLES, Sampling
 from engine.metrics.similarities import choose_threshold
 
 K = 10
+"""Number of each query's best hits whose similarities count."""
 MIN_QUERIES = 50
 """With fewer queries no threshold is learnt."""
 
@@ -32,7 +33,7 @@ def learn_threshold(
     resamples: int = SAMPLES,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Return the `similarity` and its figures, or None and the `reason` why not.
+    """Return the `similarity` τ(ψ) and its figures, or None and the `reason` why not.
 
     Uses each query's best `K` hits by `system`, whose scores are the similarities that search ranks
     by; queries with fewer hits are skipped. The first of the sets with `MIN_QUERIES` is used.
@@ -42,8 +43,8 @@ def learn_threshold(
     for queries in sets:
         if queries.rung not in CERTIFYING:
             continue
-        ids = queries.rankings[system][:, :K]
-        similarities = queries.scores[system][:, :K]
+        ids = queries.rankings[system][:, :K]  # (q, K)
+        similarities = queries.scores[system][:, :K]  # (q, K)
         rows = []
         if similarities.shape[1] == K:
             rows = [row for row in queries.usable() if np.isfinite(similarities[row]).all()]
@@ -52,6 +53,7 @@ def learn_threshold(
             evidence = EVIDENCE[queries.rung]
         if len(rows) < MIN_QUERIES:
             continue
+        # Whether each hit of the usable queries answers.
         right = np.zeros((len(rows), K), dtype=bool)
         for index, row in enumerate(rows):
             judgment = queries.judgments[row]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from engine.core.messages.report import GateRow, SearchMode, Standing
 from engine.evaluation.evidence import Evidence, PreferenceEvidence, RungName
-from engine.evaluation.gate.decision import NOTHING_FORESEEN, Decision, Foreseen, Option
+from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
 from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.rules import Rules
 from engine.evaluation.gate.trial import Trial
@@ -20,7 +20,7 @@ def decide(
     reference: Option,
     candidates: Sequence[Option],
     *,
-    foreseen: Foreseen = NOTHING_FORESEEN,
+    prior_knowledge: PriorKnowledge = NO_PRIOR_KNOWLEDGE,
     preferences: Mapping[str, PreferenceEvidence] | None = None,
     samples: int = SAMPLES,
     seed: int = 0,
@@ -28,12 +28,12 @@ def decide(
     """Choose between the reference and the candidates, listed nearest to the reference first.
 
     `preferences` maps a candidate to what people said of its lists and those of the reference.
-    Without priors in `foreseen` only a proof counts. Raises ValueError if the arrays of a rung
-    differ in length or hold NaN.
+    Without `prior_knowledge` only a proof counts. Raises ValueError if the arrays of a rung differ
+    in length or hold NaN.
     """
     preferences = preferences or {}
     rungs = Ladder(ladder, reference.name, candidates, samples, seed)
-    has_evidence = rungs.trials or preferences or foreseen.priors
+    has_evidence = rungs.trials or preferences or prior_knowledge.priors
     if not candidates or not has_evidence:
         return Decision(
             mode=mode,
@@ -43,7 +43,7 @@ def decide(
             rung=None,
             queries=0,
         )
-    rules = Rules(mode, rungs, candidates, foreseen, preferences)
+    rules = Rules(mode, rungs, candidates, prior_knowledge, preferences)
     rows = [rules.judge(candidate) for candidate in candidates]
     chosen = _choose(rows, rules)
     name = reference.name
@@ -55,27 +55,19 @@ def decide(
         if chosen.outcome == "proved":
             standing = "proved"
             proof = rules.proofs[name]
-    described = _find_describing_trial(rungs, chosen, proof)
-    queries = 0
-    measured_rung = None
-    if described is not None:
-        queries = described.evidence.queries
-        measured_rung = described.rung
-    proving_preferences = None
-    if proof == "preferred":
-        proving_preferences = preferences[name]
+    shown = _find_describing_trial(rungs, chosen, proof)
     decision = Decision(
         mode=mode,
         chosen=name,
         reference=reference.name,
         standing=standing,
         rung=proof or rungs.find_last_word(),
-        queries=queries,
-        candidates=tuple(_describe_row(row, rungs, described, row is chosen) for row in rows),
+        queries=0 if shown is None else shown.evidence.queries,
+        candidates=tuple(_describe_row(row, rungs, shown, row is chosen) for row in rows),
         ladder=rungs.results(),
         judged_needed=rungs.count_judged_needed(),
-        measured_on=measured_rung,
-        preferences=proving_preferences,
+        measured_on=None if shown is None else shown.rung,
+        preferences=preferences[name] if proof == "preferred" else None,
     )
     contender = decision.contender
     if contender is None:
@@ -139,12 +131,12 @@ def _find_describing_trial(
     return next((trial for trial in ladder.trials if trial.evidence is ladder.shown), None)
 
 
-def _describe_row(row: GateRow, ladder: Ladder, described: Trial | None, in_use: bool) -> GateRow:
-    """Return a row with the figures of the described rung, as far as it measured it."""
+def _describe_row(row: GateRow, ladder: Ladder, shown: Trial | None, in_use: bool) -> GateRow:
+    """Return a candidate's row with its figures on the rung of the trial that is shown, if any."""
     row = replace(row, in_use=in_use)
     trial = None
-    if described is not None:
-        trial = ladder.find_trial(described.rung, row.name)
+    if shown is not None:
+        trial = ladder.find_trial(shown.rung, row.name)
     if trial is None:
         return row
     return replace(row, difference=trial.difference(row.name), p=trial.p(row.name))

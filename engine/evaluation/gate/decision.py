@@ -22,19 +22,19 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
-    """Prior knowledge: the prior of each candidate, and the error in points of each rung."""
+class PriorKnowledge:
+    """What experience says: the prior of each candidate, and the error in points of each rung."""
 
     priors: Mapping[str, Prior]
     rung_errors: Mapping[str, float]
 
 
-NOTHING_FORESEEN = Foreseen({}, {})
+NO_PRIOR_KNOWLEDGE = PriorKnowledge({}, {})
 
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """A rung of the ladder: its queries, how many it needs to decide, and their documents."""
+    """A rung of the ladder: how many `queries` it has, of how many `texts`, and needs to decide."""
 
     rung: RungName
     queries: int

@@ -34,11 +34,12 @@ class Ladder:
         seed: int,
     ) -> None:
         self._reference = reference
-        rungs = sort_from_top(ladder)
-        self.trials = [Trial(rung, reference, candidates, samples, seed) for rung in rungs]
+        from_top = sort_from_top(ladder)
+        self.trials = [Trial(rung, reference, candidates, samples, seed) for rung in from_top]
+        # The evidence whose figures are shown.
         self.shown: Evidence | None = None
-        if rungs:
-            self.shown = choose_shown(rungs, reference)
+        if from_top:
+            self.shown = choose_shown(from_top, reference)
 
     def find_trial(self, rung: RungName, name: str) -> Trial | None:
         """Return the trial of a rung that measures a candidate."""
@@ -57,11 +58,14 @@ class Ladder:
     def find_proving_trials(self) -> list[Trial]:
         """Return the trials that may prove a gain, down to the first rung with the last word."""
         lowest = RUNGS.index(self.find_last_word() or RUNGS[-1])
-        consulted = [trial for trial in self.trials if RUNGS.index(trial.rung) <= lowest]
-        return [trial for trial in consulted if trial.evidence.may_prove]
+        proving = []
+        for trial in self.trials:
+            if RUNGS.index(trial.rung) <= lowest and trial.evidence.may_prove:
+                proving.append(trial)
+        return proving
 
     def results(self) -> tuple[RungResult, ...]:
-        """Return each rung once; of two trials of judged questions, the larger one."""
+        """Return each rung once; of two trials of judged questions the first, which is larger."""
         results: dict[RungName, RungResult] = {}
         for trial in self.trials:
             evidence = trial.evidence

@@ -28,7 +28,7 @@ from engine.core.messages.report import (
 )
 from engine.core.systems import BASE
 from engine.evaluation.evidence import RUNGS, PreferenceEvidence, RungName
-from engine.evaluation.gate.decision import Foreseen, Option
+from engine.evaluation.gate.decision import Option, PriorKnowledge
 from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.trial import Trial, Z
 
@@ -86,17 +86,18 @@ class Rules:
         mode: SearchMode,
         ladder: Ladder,
         candidates: Sequence[Option],
-        foreseen: Foreseen,
+        prior_knowledge: PriorKnowledge,
         preferences: Mapping[str, PreferenceEvidence],
     ) -> None:
         self._mode: SearchMode = mode
         self._ladder = ladder
         self._adapted = [option.name for option in candidates if option.encoder != BASE]
-        self._foreseen = foreseen
+        self._prior_knowledge = prior_knowledge
         self._preferences = preferences
         self._proving = ladder.find_proving_trials()
         # Only preferences about people's own questions prove anything.
         self._compared = {name for name, answers in preferences.items() if answers.count}
+        # R of METHODS.md §5, "Proved": Bonferroni's correction for the rungs that are asked.
         tests = len(self._proving) + bool(self._compared)
         self._level = LEVEL / max(1, tests)
         self.proofs = {option.name: self._find_proof(option.name) for option in candidates}
@@ -149,10 +150,10 @@ class Rules:
         return all(trial.rung != proof for trial in self._list_informing_trials(name))
 
     def wealth_needed(self, name: str) -> float:
-        """Return the wealth from which preferences prove a candidate.
+        """Return the wealth from which preferences prove a candidate: R K / 0.05.
 
-        It allows for the rungs that may prove something, preferences among them, and for all
-        candidates that people have compared with the reference.
+        R counts the rungs that may prove something, preferences among them, and K the candidates
+        that people have compared with the reference (METHODS.md §5, "Preferences").
         """
         tests = len(self._proving) + 1
         return len(self._compared | {name}) * tests / LEVEL
@@ -175,10 +176,13 @@ class Rules:
         return trial.mean(name) > Z * self._total_error(trial, name)
 
     def _total_error(self, trial: Trial, name: str) -> float:
-        """Return a candidate's error in points: of the sample, and of its kind of queries."""
+        """Return a candidate's error in points: of the sample, and of its kind of queries.
+
+        e² = (s² + 1/N) / N + r² (METHODS.md §5, "Own evidence").
+        """
         rung_error = 0.0
         if trial.rung != "judged":
-            rung_error = find_rung_error(trial.rung, self._mode, self._foreseen.rung_errors)
+            rung_error = find_rung_error(trial.rung, self._mode, self._prior_knowledge.rung_errors)
         return float(np.hypot(trial.error(name), rung_error))
 
     def _find_exclusion(self, name: str) -> RungName | None:
@@ -198,7 +202,7 @@ class Rules:
 
     def _build_expectation(self, name: str) -> Expectation | None:
         """Update a candidate's prior by every rung, each with its sampling error and rung error."""
-        prior = self._foreseen.priors.get(name)
+        prior = self._prior_knowledge.priors.get(name)
         if prior is None:
             return None
         effect = prior.effect
@@ -247,11 +251,7 @@ class Rules:
         for trial in self._ladder.trials:
             own = self._ladder.find_trial(trial.rung, name)
             is_known = own is not None and own.evidence.queries >= trial.evidence.queries
-            if not is_known and self._harms_all_measured(trial):
+            measured = [adapted for adapted in self._adapted if trial.has(adapted)]
+            if measured and not is_known and all(map(trial.harms, measured)):
                 return True
         return False
-
-    def _harms_all_measured(self, trial: Trial) -> bool:
-        """Tell whether a trial measured adapted candidates and found every one of them worse."""
-        measured = [name for name in self._adapted if trial.has(name)]
-        return bool(measured) and all(map(trial.harms, measured))

@@ -38,8 +38,10 @@ NUMBERS = (
 SUBJECTS = {"semantic": "Semantic search", "hybrid": "Hybrid search"}
 
 OTHER_TRAINING = "with another encoder or another amount of training"
+"""How experience was gathered that is widened."""
 
 Label = Callable[[GateRow], str]
+"""Returns what sentences call a candidate."""
 
 
 def label_of_row(row: GateRow) -> str:
@@ -58,16 +60,10 @@ def label_of_encoder(name: str) -> str:
 
 
 def explain_decision(
-    decision: Decision,
-    kept: str = "the base encoder",
-    subject: str = "",
-    label: Label = label_of_row,
+    decision: Decision, kept: str = "the base encoder", label: Label = label_of_row
 ) -> str:
-    """Say which encoder a search mode uses and why.
-
-    `kept` names the reference; `subject` begins the sentence.
-    """
-    subject = subject or SUBJECTS[decision.mode]
+    """Say which encoder a search mode uses and why. `kept` names the reference."""
+    subject = SUBJECTS[decision.mode]
     row = decision.row
     if row is None:
         return f"{subject} keeps {kept}: {why_kept(decision, label)}."
@@ -214,7 +210,7 @@ def why_not_enough(rung: RungName, queries: int) -> str:
 
 
 def describe_missing(decision: Decision) -> str:
-    """Say which queries a decision lacks.
+    """Say how many queries of which kinds would decide.
 
     Queries that may flatter are left out: however many they are, they prove only larger gains.
     """
@@ -238,7 +234,7 @@ def describe_missing(decision: Decision) -> str:
 
 
 def _format_existing(result: RungResult | None) -> str:
-    """Say how many queries of a rung exist."""
+    """Say how many queries of a rung exist, and of how many documents if these are too few."""
     if result is None:
         return ""
     text = f" (there are {result.queries:,}"
@@ -249,6 +245,7 @@ def _format_existing(result: RungResult | None) -> str:
 
 
 def _spell_number(count: int) -> str:
+    """Return a number in words up to twelve, else in digits."""
     if count < len(NUMBERS):
         return NUMBERS[count]
     return str(count)

@@ -42,8 +42,8 @@ class Trial:
         gaps = [evidence.gaps(name, reference) for name in names]
         self._gaps = np.stack(gaps, axis=1)  # (q, c)
         self._means = bootstrap_means(self._gaps, samples, seed, clusters)  # (samples, c)
-        self._p = max_t_p(self._gaps, samples, seed, clusters)
-        self._two_sided = randomisation_p(self._gaps, samples, seed, clusters)
+        self._one_sided_p = max_t_p(self._gaps, samples, seed, clusters)  # (c,)
+        self._two_sided_p = randomisation_p(self._gaps, samples, seed, clusters)  # (c,)
 
     def has(self, name: str) -> bool:
         """Tell whether the candidate was measured."""
@@ -56,29 +56,32 @@ class Trial:
 
     def p(self, name: str) -> float:
         """Return the one-sided p, corrected for the number of candidates."""
-        return float(self._p[self._column[name]])
+        return float(self._one_sided_p[self._column[name]])
 
     def mean(self, name: str) -> float:
         """Return the mean lead in points."""
         return 100 * float(self._gap(name).mean())
 
     def error(self, name: str) -> float:
-        """Return the standard error of the mean in points, as if one more query lost everything."""
+        """Return the standard error of the mean in points, as if one more query lost everything.
+
+        e² = (s² + 1/N) / N (METHODS.md §5, "Own evidence").
+        """
         count = self.evidence.queries
         deviation = spread(self._gap(name), self.evidence.clusters)
         variance = deviation**2 + 1 / count
         return 100 * float(np.sqrt(variance / count))
 
     def lead(self, best: str, other: str) -> tuple[float, float]:
-        """Return the mean lead of one candidate over another, and its standard error."""
+        """Return the mean lead of one candidate over another in [−1, 1], and its standard error."""
         lead = self._gap(best) - self._gap(other)
-        resampled = self._resampled(best) - self._resampled(other)
+        resampled = self._resampled_means(best) - self._resampled_means(other)
         return float(lead.mean()), float(resampled.std())
 
     def difference(self, name: str) -> Difference:
-        """Return the mean difference in percent."""
-        p_value = float(self._two_sided[self._column[name]])
-        means = self._resampled(name)
+        """Return the difference to the reference in percent, with interval and verdict."""
+        p_value = float(self._two_sided_p[self._column[name]])
+        means = self._resampled_means(name)
         difference = tested_difference(self._gap(name), means, p_value, self.evidence.clusters)
         if self.rung in CERTIFYING:
             return difference
@@ -105,7 +108,7 @@ class Trial:
             enough = self.evidence.queries >= 2
         if not enough or not self.has(name) or self.rung not in CERTIFYING:
             return False
-        _, high = bounds(self._resampled(name))
+        _, high = bounds(self._resampled_means(name))
         return high < 0
 
     def _gap(self, name: str) -> Doubles:
@@ -113,7 +116,7 @@ class Trial:
         gap: Doubles = self._gaps[:, self._column[name]]
         return gap
 
-    def _resampled(self, name: str) -> Doubles:
+    def _resampled_means(self, name: str) -> Doubles:
         """Return the candidate's mean lead in each resample (samples,)."""
         means: Doubles = self._means[:, self._column[name]]
         return means
@@ -121,11 +124,13 @@ class Trial:
     def _survives_a_loss(self, name: str) -> bool:
         """Tell whether the gain stays significant if one more query lost everything.
 
-        A small sample seldom holds rare losses.
+        ḡ − z₀.₉₇₅ s/√(N + 1) > 0 with N + 1 gains, the last of −1 (METHODS.md §5, "Proved"). A
+        small sample seldom holds rare losses.
         """
         gap = np.append(self._gap(name), -1.0)
         clusters = self.evidence.clusters
         if clusters is not None:
+            # The lost query is of a document of its own.
             clusters = np.append(clusters, clusters.max() + 1)
         error = spread(gap, clusters) / np.sqrt(len(gap))
         return bool(gap.mean() - Z * error > 0)

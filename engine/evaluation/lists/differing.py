@@ -21,14 +21,14 @@ def differing_passages(first: Sequence[Passage], second: Sequence[Passage]) -> l
     The lists name passages by what decides their relevance, such as their text, so that copies of a
     text are one passage.
     """
-    first_ranks = _ranks_of(first)
-    second_ranks = _ranks_of(second)
+    ranks_in_first = _find_ranks(first)
+    ranks_in_second = _find_ranks(second)
     best_ranks = {}
-    for passage in first_ranks | second_ranks:
-        ranks = first_ranks.get(passage, ())
-        other_ranks = second_ranks.get(passage, ())
-        if ranks != other_ranks:
-            best_ranks[passage] = min(ranks + other_ranks)
+    for passage in ranks_in_first | ranks_in_second:
+        first_ranks = ranks_in_first.get(passage, ())
+        second_ranks = ranks_in_second.get(passage, ())
+        if first_ranks != second_ranks:
+            best_ranks[passage] = min(first_ranks + second_ranks)
     return sorted(best_ranks, key=best_ranks.__getitem__)
 
 
@@ -39,8 +39,8 @@ def undecided_passages(
     return [passage for passage in differing_passages(first, second) if passage not in judged]
 
 
-def _ranks_of(passages: Sequence[Passage]) -> dict[Passage, tuple[int, ...]]:
-    """Return the ranks of each passage among the first `DEPTH`."""
+def _find_ranks(passages: Sequence[Passage]) -> dict[Passage, tuple[int, ...]]:
+    """Return the ranks of each passage among the first `DEPTH`; a text with copies has several."""
     ranks: dict[Passage, tuple[int, ...]] = {}
     for rank, passage in enumerate(passages[:DEPTH], 1):
         ranks[passage] = (*ranks.get(passage, ()), rank)

@@ -31,8 +31,8 @@ class FocusedSet(QuerySet):
     judged: Sequence[frozenset[int]] = ()
     passages: Mapping[int, int] = field(default_factory=dict)
 
-    def decided_rows(self, reference: Ids, candidate: Ids) -> list[int]:
-        """Return the rows of questions that tell two rankings (q, depth) apart.
+    def find_decided_rows(self, reference: Ids, candidate: Ids) -> list[int]:
+        """Return the rows of questions that say which of two rankings (q, depth) is better.
 
         All passages in only one ranking, or at another rank, must be judged.
         """
@@ -45,14 +45,14 @@ class FocusedSet(QuerySet):
                 rows.append(row)
         return rows
 
-    def values(self, rows: Sequence[int], ranking: Ids, measure: Measure) -> Doubles:
-        """Return nDCG@10 (r,) of a ranking (q, depth) on some rows, 0 without a right answer."""
-        judgments = [self.judgments[row] for row in rows]
-        usable = [index for index, judgment in enumerate(judgments) if judgment.usable]
+    def measure(self, rows: Sequence[int], ranking: Ids, measure: Measure) -> Doubles:
+        """Return nDCG@10 (r,) of a ranking (q, depth) on r rows, 0 without a right answer."""
         values = np.zeros(len(rows))
+        usable = [index for index, row in enumerate(rows) if self.judgments[row].usable]
         if usable:
-            rankings = ranking[[rows[index] for index in usable]]
-            values[usable] = measure(rankings, [judgments[index] for index in usable])
+            usable_rows = [rows[index] for index in usable]
+            judgments = [self.judgments[row] for row in usable_rows]
+            values[usable] = measure(ranking[usable_rows], judgments)
         return values
 
     def clusters(self, rows: Sequence[int]) -> Ids:
@@ -94,6 +94,7 @@ def split_focused(
 def _build_focused_set(
     snapshot: ProjectSnapshot, judgments: list[Judgment], chunks: Sequence[Chunk]
 ) -> FocusedSet:
+    """Return the set of these questions, with the chunks that were judged right or wrong."""
     marked = {question_key(query.text): query for query in read_marks(snapshot.project).values()}
     judged = []
     for judgment in judgments:

@@ -26,7 +26,7 @@ Origin = Literal["own", "imported", "model", "extractive"]
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """An answer about the lists of two systems in the order shown.
+    """An answer about the lists of two systems, `first` and `second` in the order shown.
 
     `time` is in seconds since the epoch. `source` is the text that a generated query was made from,
     empty if unknown. `lists` are digests of each list's texts.
@@ -74,7 +74,7 @@ def keep_preference(project: ProjectFolder, preference: Preference) -> None:
 
 
 def drop_preference(project: ProjectFolder, query: str, pair: SystemPair) -> None:
-    """Delete an answer."""
+    """Delete the answer about the lists of two systems for a query, if there is one."""
     key = (question_key(query), frozenset((pair.reference, pair.candidate)))
     with _edit_preferences(project) as preferences:
         preferences.pop(key, None)
@@ -112,11 +112,11 @@ def weigh_preferences(preferences: Iterable[Preference], pair: SystemPair) -> Pr
     """
     answers = list(preferences)
     own = e_process(answer.outcome(pair) for answer in answers if answer.origin == "own")
-    every = e_process(answer.outcome(pair) for answer in answers)
+    of_all = e_process(answer.outcome(pair) for answer in answers)
     return PreferenceEvidence(
         count=own.wins + own.losses + own.ties,
         wealth_better=own.better,
-        wealth_worse=every.worse,
+        wealth_worse=of_all.worse,
         wins=own.wins,
         losses=own.losses,
     )
@@ -143,6 +143,7 @@ def _edit_preferences(project: ProjectFolder) -> Iterator[dict[object, Preferenc
 
 
 def _parse_row(row: Mapping[str, Any]) -> Preference:
+    """Return the answer of a line of the file. Raises ValueError for an unknown answer."""
     if row["answer"] not in ("first", "second", "same"):
         raise ValueError(f"no answer is called {row['answer']!r}")
     first, second = row["lists"]

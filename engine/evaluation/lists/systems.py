@@ -51,7 +51,7 @@ class SystemPair:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def candidate_first(self, query: str) -> bool:
-        """Tell whether the candidate's list is shown first: a random but fixed choice per query."""
+        """Tell whether the candidate's list is shown first, as a hash of query and pair decides."""
         text = json.dumps([question_key(query), asdict(self.reference), asdict(self.candidate)])
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return bool(digest[0] & 1)
@@ -81,21 +81,16 @@ class SystemChoice:
         adapter = None
         if self.adapter:
             adapter = snapshot.project.path / self.adapter
-        of_chunks = chunk_adapter(adapter, self.scope)
-        chunk_weight = self.weight if of_chunks else 1.0
+        # Chunks are encoded by base if the adapter was trained for queries alone.
+        adapter_of_chunks = chunk_adapter(adapter, self.scope)
+        chunk_weight = self.weight if adapter_of_chunks else 1.0
         queries = encoder_fingerprint_of(snapshot, adapter, self.weight)
-        chunks = encoder_fingerprint_of(snapshot, of_chunks, chunk_weight)
+        chunks = encoder_fingerprint_of(snapshot, adapter_of_chunks, chunk_weight)
         if self.mode == "semantic":
             return ListedSystem(queries, chunks, "semantic")
         if self.fusion.method == "rrf":
             return ListedSystem(queries, chunks, "hybrid", "rrf")
-        return ListedSystem(
-            queries=queries,
-            chunks=chunks,
-            mode="hybrid",
-            fusion="weighted",
-            share=self.fusion.weight,
-        )
+        return ListedSystem(queries, chunks, "hybrid", "weighted", share=self.fusion.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +112,11 @@ def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> Choi
     the evaluation finds most worth comparing; before an evaluation its full weight. Raises
     NotBuiltError if there is no adapter to compare, UsageError for a hyperbolic encoder.
     """
+    from engine.evaluation.choosing.fusion import default_share
+
     mode = mode or default_list_mode(snapshot)
-    trained = _comparable_adapter(snapshot)
-    fusion = _reference_fusion(snapshot)
+    trained = _find_comparable_adapter(snapshot)
+    fusion = FusionInfo.of_share(default_share(snapshot))
     reference = SystemChoice(mode, fusion)
     contender = None
     evaluated = snapshot.store.artifact(EvaluationInfo)
@@ -140,7 +137,7 @@ def choose_pair(snapshot: ProjectSnapshot, mode: ListMode | None = None) -> Choi
     return ChoicePair(reference, candidate)
 
 
-def _comparable_adapter(snapshot: ProjectSnapshot) -> AdapterInfo:
+def _find_comparable_adapter(snapshot: ProjectSnapshot) -> AdapterInfo:
     """Return the adapter that was trained last. Raises what `choose_pair` raises."""
     trained = snapshot.store.artifact(AdapterInfo)
     source = encoder_source(snapshot.settings.encoder)
@@ -170,10 +167,3 @@ def default_list_mode(snapshot: ProjectSnapshot) -> ListMode:
     if snapshot.settings.search.mode_in_json == "semantic":
         return "semantic"
     return "hybrid"
-
-
-def _reference_fusion(snapshot: ProjectSnapshot) -> FusionInfo:
-    """Return how hybrid search fuses in an unadapted project."""
-    from engine.evaluation.choosing.fusion import default_share
-
-    return FusionInfo.of_share(default_share(snapshot))

@@ -14,12 +14,14 @@ from engine.evaluation.comparison import Comparison
 from engine.evaluation.judgments import Judgment
 
 HITS = 3
+"""Number of hits that are shown of a ranking."""
 EXCERPT = 160
 """Maximum number of characters of a hit's text."""
 _DIGITS = 2
+"""Number of decimals of a change in percent."""
 
-
-Finder = Callable[[str, int], Sequence[FoundHit]]
+HitFinder = Callable[[str, int], Sequence[FoundHit]]
+"""Returns a system's first hits of a query, by the index of the query in the comparison."""
 
 
 def find_changes(
@@ -27,13 +29,13 @@ def find_changes(
     system: str,
     metric: str = "ndcg@10",
     top: int = 20,
-    hits: Finder | None = None,
+    hits: HitFinder | None = None,
 ) -> Changes:
     """Return which queries a system changes most against the comparison's base.
 
-    Of equal changes the earlier query comes first. `hits` returns a system's first hits of a query,
-    by its index in the comparison. Raises KeyError for a system or metric that the comparison does
-    not have.
+    At most `top` of the queries that it answers better, and of those that it answers worse. Of
+    equal changes the earlier query comes first. Raises KeyError for a system or metric that the
+    comparison does not have.
     """
     base = comparison.table.base
     old = comparison.values[base][metric]
@@ -58,12 +60,12 @@ def find_changes(
     better = int(np.count_nonzero(gap > 0))
     worse = int(np.count_nonzero(gap < 0))
     equal = len(gap) - better - worse
-    from_gain = np.argsort(-gap, kind="stable")[: min(top, better)]
-    from_loss = np.argsort(gap, kind="stable")[: min(top, worse)]
+    largest_gains = np.argsort(-gap, kind="stable")[: min(top, better)]
+    largest_losses = np.argsort(gap, kind="stable")[: min(top, worse)]
     differences = np.round(100 * np.sort(gap)[::-1], _DIGITS).tolist()
     return Changes(
-        better=tuple(build_change(row) for row in from_gain),
-        worse=tuple(build_change(row) for row in from_loss),
+        better=tuple(build_change(row) for row in largest_gains),
+        worse=tuple(build_change(row) for row in largest_losses),
         count_better=better,
         count_worse=worse,
         count_equal=equal,
@@ -76,10 +78,10 @@ def build_hit_finder(
     judgments: Sequence[Judgment],
     chunks: Mapping[int, Chunk],
     titles: Mapping[int, str],
-) -> Finder:
-    """Return a function to the first `HITS` of each system's ranking (q, depth) of usable queries.
+) -> HitFinder:
+    """Return a function that finds the first `HITS` of a system's ranking of a usable query.
 
-    `chunks` are keyed by id, `titles` by document id.
+    `rankings` (q, depth) by system; `chunks` are keyed by id, `titles` by document id.
     """
     from engine.core.text import harmless
 

@@ -28,12 +28,13 @@ MAX_SIGNS = 60
 DASHES = (None, (7, 4), (2, 3), (9, 3, 2, 3))
 SIGNS = "os^DvPX<"
 """Dashes and signs of a chart's lines, in order, to distinguish them without colours."""
+# Lengths in units of the chart's box, as `WIDTH`: the height of a bar's row,
 _ROW = 24
-# Units between the whiskers of neighbouring lines.
+# the distance between the whiskers of neighbouring lines,
 _WHISKER_GAP = 5
-# The approximate width of a letter.
+# the approximate width of a letter,
 _LETTER = 7.3
-# The width of a line's sample in the legend, with the gaps around it.
+# and the width of a line's sample in the legend, with the gaps around it.
 _SAMPLE_WIDTH = 54
 
 
@@ -208,6 +209,7 @@ def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
         )
     style: Any = (0, DASHES[number % len(DASHES)])
     size = 7.0
+    # A single point has no line, and a larger sign.
     if len(points) == 1:
         style = ""
         size = 10.5
@@ -239,6 +241,7 @@ def _shift_right(axes: Axes, units: float) -> Transform:
 def _draw_legend(
     figure: Figure, handles: Sequence[Line2D], names: Sequence[str], columns: int
 ) -> None:
+    """Draw a legend above the chart, in so many columns."""
     legend = figure.legend(
         handles,
         names,
@@ -267,10 +270,9 @@ def _scale(
     """Scale an axis to about `most` round numbers that enclose [low, high]; `whole`: integers."""
     from matplotlib.ticker import MaxNLocator
 
+    # An axis needs two ends that differ.
     if math.isclose(low, high):
-        room = (abs(low) or 1) / 10
-        if whole:
-            room = 1.0
+        room = 1.0 if whole else (abs(low) or 1) / 10
         low -= room
         high += room
     ticks = MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=whole).tick_values(low, high)
@@ -300,22 +302,25 @@ def _label_rows(axes: Axes, bars: Sequence[Bar], values: Sequence[str]) -> None:
 
 
 def _draw_whiskers(axes: Axes, bars: Sequence[Bar]) -> None:
+    """Draw the interval of each row's bar."""
     lows = [bar.low for bar in bars]
     highs = [bar.high for bar in bars]
     axes.hlines(range(len(bars)), lows, highs, color=INK, lw=1.5, clip_on=False, gid="whisker")
 
 
 def _name_ticks(axes: Axes) -> None:
+    """Give the labels of both axes the identifier that the page's style sheet knows."""
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_gid("tick")
 
 
 def _colour(number: int) -> str:
+    """Return the placeholder for a colour of the page."""
     return SERIES[number % len(SERIES)]
 
 
 def _thin_out(points: Sequence[Point]) -> list[Point]:
-    """Return about `MAX_POINTS` evenly chosen points at most, including the last one."""
+    """Return at most `MAX_POINTS` points at equal steps, and the last one."""
     step = math.ceil(len(points) / MAX_POINTS)
     chosen = list(points[::step])
     if chosen[-1] != points[-1]:
@@ -324,6 +329,7 @@ def _thin_out(points: Sequence[Point]) -> list[Point]:
 
 
 def _shorten(label: str, most: int) -> str:
+    """Return a label without control characters, cut to `most` letters."""
     from engine.core.text import harmless
 
     label = harmless(label)

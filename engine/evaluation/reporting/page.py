@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.core.assets import asset_path
@@ -26,15 +25,9 @@ if TYPE_CHECKING:
 
 MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
 """Metrics whose differences are shown directly; those of the others are folded up."""
-_TEMPLATE = "report/report.html.j2"
 
 
-def render(
-    report: Mapping[str, Any],
-    template: Path | None = None,
-    project: str = "PROJECT",
-    lab: str = "",
-) -> str:
+def render(report: Mapping[str, Any], project: str = "PROJECT", lab: str = "") -> str:
     """Return the HTML page of a report as `read_report` returns it.
 
     `project` is what commands call it, `lab` the address of the lab's page, empty without one.
@@ -43,13 +36,12 @@ def render(
 
     from engine.core.text import about_count, metric_name
 
-    source = (template or asset_path(_TEMPLATE)).read_text(encoding="utf-8")
     used_systems = own_systems_of(report)
     hidden = find_twins(used_systems)
-    # A base encoder that is in use does not differ from itself.
-    hidden |= {
-        f"{prefix}{IN_USE} − {prefix}{BASE}" for prefix in WAYS if f"{prefix}{BASE}" in used_systems
-    }
+    for prefix in WAYS:
+        # A base encoder that is in use does not differ from itself.
+        if f"{prefix}{BASE}" in used_systems:
+            hidden.add(f"{prefix}{IN_USE} − {prefix}{BASE}")
     query_sets = query_sets_of(report)
     measured: set[str] = set()
     for part in report["query_sets"]:
@@ -62,7 +54,7 @@ def render(
         "label": label_of,
     }
     # Charts are safe to insert, because charts.py escapes every label.
-    return environment.from_string(source).render(
+    return environment.get_template("report.html.j2").render(
         report=report,
         gates=gates_of(report),
         headline=verdict_of(report, project=project),
@@ -70,12 +62,12 @@ def render(
         hidden=hidden,
         main=MAIN,
         rungs=EVIDENCE,
-        charts={name: Markup(svg) for name, svg in _curves(report).items()},
+        charts={name: Markup(svg) for name, svg in _draw_training(report).items()},
         flattering={queries.kind for queries in query_sets if queries.comparison.synthetic},
         lopsided=[queries.comparison.lopsided_text for queries in query_sets],
         ranked=[queries.comparison.ranked for queries in query_sets],
-        bars=[Markup(_bars(part, report)) for part in report["query_sets"]],
-        shifts=[Markup(_shift(part, report)) for part in report["query_sets"]],
+        bars=[Markup(_draw_bars(part, report)) for part in report["query_sets"]],
+        shifts=[Markup(_draw_changes(part, report)) for part in report["query_sets"]],
         known=[system_of(name) for name in sort_systems(measured - hidden)],
         lab=lab,
     )
@@ -114,7 +106,7 @@ def label_systems(report: Mapping[str, Any]) -> Callable[[str], str]:
     return label
 
 
-def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+def _draw_bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """Return a chart of nDCG@10 with a bar for each system."""
     systems = without(query_set["comparison"]["systems"], find_twins(own_systems_of(report)))
     label = label_systems(report)
@@ -125,7 +117,7 @@ def _bars(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     return bar_chart(f"nDCG@10 on {query_set['name']}, percent", bars)
 
 
-def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+def _draw_changes(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
     """Return a chart of each query's change of nDCG@10, from the largest gain to the largest loss.
 
     The changes are those of the changed system against base.
@@ -140,14 +132,15 @@ def _shift(query_set: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
 
 def _colour(name: str) -> int:
-    """Return a colour for BM25, for encoders, and for each way of fusing them."""
+    """Return a colour for BM25, for each way of fusing it with encoders, and for encoders alone."""
     for number, prefix in enumerate((BM25, *WAYS[1:])):
         if name.startswith(prefix):
             return number
     return 3
 
 
-def _curves(report: Mapping[str, Any]) -> dict[str, str]:
+def _draw_training(report: Mapping[str, Any]) -> dict[str, str]:
+    """Return charts of the training's loss, and of its checks on held-out queries."""
     training = report["training"]
     losses = Line("loss", _drawable(training["losses"]), 0)
     held_out = Line("nDCG@10", _drawable(training["held_out"]), 1)
@@ -158,6 +151,7 @@ def _curves(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:
+    """Return the points of which no coordinate is null, as numbers that are not finite are."""
     return [(x, y) for x, y in points if x is not None and y is not None]
 
 

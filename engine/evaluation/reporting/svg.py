@@ -45,7 +45,10 @@ _VARIABLES = {
     **{colour: f"--c{number}" for number, colour in enumerate(SERIES)},
 }
 _COLOUR = re.compile(r"(fill|stroke): (#0\d{5})")
-"""A colour in a style attribute. In the text of a label the same is only another spelling."""
+"""A placeholder in a style attribute, such as `fill: #010203`.
+
+A label that contains such a text shows the variable's name instead.
+"""
 _SETTINGS: dict[Any, object] = {
     # Equal drawings have equal identifiers.
     "svg.hashsalt": "bmembed",
@@ -141,6 +144,7 @@ def _load() -> None:
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment, and restore the former ones at the end."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -162,9 +166,12 @@ def _fit_into_page(svg: str, title: str) -> str:
     head = re.sub(r' xmlns(:\w+)?="[^"]*"', "", head)
     head = head.replace("<svg ", f'<svg role="img" aria-label="{html.escape(title)}" ', 1)
     body = re.sub(r"<style.*?</style>", "", body, count=1)
-    return f"{head}>{_COLOUR.sub(_name_colour, body.replace('<use xlink:href=', '<use href='))}"
+    # HTML knows no `xlink`.
+    body = body.replace("<use xlink:href=", "<use href=")
+    return f"{head}>{_COLOUR.sub(_name_colour, body)}"
 
 
 def _name_colour(match: re.Match[str]) -> str:
+    """Return a style's colour as a variable of the page, or as it is if it is no placeholder."""
     variable = _VARIABLES.get(match[2])
     return f"{match[1]}: var({variable})" if variable else match[0]

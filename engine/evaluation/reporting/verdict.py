@@ -36,7 +36,7 @@ SET_OF: Mapping[str, QuerySetKind] = {
     "extractive": "synthetic",
 }
 """The query set of each rung of the ladder of evidence."""
-HOW = (
+SEARCH_BY_KEYWORDS = (
     "To search so by default: engine config set PROJECT search.mode keywords (in the app: Ctrl+S,"
     " search.mode)."
 )
@@ -105,7 +105,7 @@ def verdict_of(
     return ReportVerdict(
         tuple(_judge_mode(report, name) for name in modes),
         tuple(notes),
-        _next_steps(report, project),
+        _list_next_steps(report, project),
     )
 
 
@@ -114,9 +114,9 @@ def _judge_mode(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
     chosen = report["selection"][mode]
     gate = gates_of(report).get(mode)
     measured = _find_measured_set(report, gate)
-    adapted = chosen["standing"] != "base"
+    is_adapted = chosen["standing"] != "base"
     outcome: Outcome = "not measured"
-    if adapted:
+    if is_adapted:
         outcome = chosen["standing"]
     elif gate is not None:
         outcome = "stays"
@@ -127,8 +127,8 @@ def _judge_mode(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
         prefix = f"{report['fusion'].get('method', 'weighted')}_"
     bars: tuple[Bar, ...] = ()
     if not measured.comparison.synthetic:
-        bars = _build_bars(measured, prefix, adapted=adapted)
-    after = IN_USE if adapted else ADAPTED
+        bars = _build_bars(measured, prefix, is_adapted=is_adapted)
+    after = IN_USE if is_adapted else ADAPTED
     return ModeVerdict(
         mode=mode,
         outcome=outcome,
@@ -143,21 +143,24 @@ def _judge_mode(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
 
 def _find_measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
     """Return the queries that had no part in the choice, else the deciding ones, else the first."""
-    by_kind: dict[str, QuerySetReport] = {}
     sets = query_sets_of(report)
-    for queries in sets:
-        by_kind.setdefault(queries.kind, queries)
-    if "measuring" in by_kind:
-        return by_kind["measuring"]
-    if gate is not None and SET_OF.get(gate.rung) in by_kind:
-        return by_kind[SET_OF[gate.rung]]
+    wanted = ["measuring"]
+    if gate is not None and gate.rung in SET_OF:
+        wanted.append(SET_OF[gate.rung])
+    for kind in wanted:
+        for queries in sets:
+            if queries.kind == kind:
+                return queries
     return next(iter(sets), None)
 
 
-def _build_bars(measured: QuerySetReport, prefix: str, *, adapted: bool) -> tuple[Bar, ...]:
-    """Return bars of keywords, before and now, or of an adapted encoder that is not used."""
+def _build_bars(measured: QuerySetReport, prefix: str, *, is_adapted: bool) -> tuple[Bar, ...]:
+    """Return bars of keywords, before and now, or of an adapted encoder that is not used.
+
+    `prefix` is that of the systems of a search mode.
+    """
     labels = {BM25: "Keywords"}
-    if adapted:
+    if is_adapted:
         labels[f"{prefix}{BASE}"] = "Before adaptation"
         labels[f"{prefix}{IN_USE}"] = "Now in use"
     else:
@@ -171,7 +174,7 @@ def _build_bars(measured: QuerySetReport, prefix: str, *, adapted: bool) -> tupl
     return tuple(bars)
 
 
-def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]:
+def _list_next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]:
     """Return what to do next, the least effort first."""
     unproved = [mode for mode in SEARCH_MODES if report["selection"][mode]["standing"] != "proved"]
     if not unproved:
@@ -185,7 +188,8 @@ def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]
         commands = ("engine encoders", f"engine encoders compare {project} NAME")
         return (NextStep("encoder", what, commands),)
     steps = []
-    if not any(row["rung"] in FLATTERING for row in _ladder_rows(report)):
+    # A language model's queries, or imported ones, would be on the ladder.
+    if not any(row["rung"] in FLATTERING for row in _list_rungs(report)):
         what = (
             "Let a local language model write the training queries, which teach more than sentences"
             " of the documents"
@@ -203,7 +207,7 @@ def _next_steps(report: Mapping[str, Any], project: str) -> tuple[NextStep, ...]
     return tuple(steps)
 
 
-def _ladder_rows(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_rungs(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the rungs that had queries, of both modes."""
     rows: list[Mapping[str, Any]] = []
     for mode in SEARCH_MODES:
@@ -245,5 +249,5 @@ def advice(judged: FigureTable | None, method: str, mode: str) -> str:
     present = judged.systems[system]["ndcg@10"].value
     return (
         f"On {judged.queries:,} judged questions keywords alone do better: {keywords:.1f} of 100,"
-        f" {mode} search {present:.1f}. {HOW}"
+        f" {mode} search {present:.1f}. {SEARCH_BY_KEYWORDS}"
     )

@@ -1,12 +1,12 @@
 """Properties of an encoder's vectors: geometry, isotropy, and the spread of its similarities.
 
-They decide nothing. METHODS.md §1 Geometry and §3. The densities show what adaptation moved
-("… evaluated", §2.3, figures): the similarities of correct chunks, of the best ones, or both.
+They decide nothing. METHODS.md §1 (Geometry) and §3. The densities of similarities show what
+adaptation moved: those of correct chunks, of the best ones, or both (METHODS.md §6, domain-f1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.judgments import Judgment, clusters_of
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import pad_lists, products_of
-from engine.lab.checks.forgetting import General
+from engine.lab.checks.forgetting import GeneralSet
 from engine.metrics.bootstrap import PAPER, Sampling, bootstrapped_mean
 from engine.metrics.density import density_curves
 from engine.metrics.geometry import alignment, alignment_of, isoscore, isotropy_a, uniformity
@@ -28,11 +28,12 @@ from engine.metrics.similarities import choose_threshold, overlap
 from engine.ranking.nearest import rank_all
 
 Diagnostics = dict[str, float | Interval]
+"""Name of a figure, as in docs/lab.md → its value."""
 
 KINDS = ("correct", "top", "random")
-"""Kinds of chunks whose similarities have a density each."""
-RANDOM = 20
-"""Random chunks for each query."""
+"""Kinds of chunks whose similarities have a density each: attributes of `Similarities`."""
+RANDOM_CHUNKS = 20
+"""Number of random chunks for each query."""
 MAX_VECTORS = 20_000
 """Size of the random sample of chunks whose isotropy is measured.
 
@@ -42,7 +43,7 @@ A sample suffices, since isotropy depends only on sums and second moments.
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """Queries' vectors (q, d), and their best chunks' ids and scores (q, depth).
+    """An encoder's vectors (q, d) of queries, and their best chunks' ids and scores (q, depth).
 
     The scores are of the `similarity`; rows are padded with −1 and −inf.
     """
@@ -55,11 +56,11 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Similarities of m queries with answers, with their best K hits, and with random chunks.
+    """How similar m queries are to their answers, to their best K hits, and to random chunks.
 
-    `rows`: which queries. `answers`: per query, the rows of its answers' chunks, and `correct`:
-    their similarities. `top` (m, K): similarities of the best hits, `best` (m, K): their ids.
-    `random` (m, `RANDOM`): similarities with random chunks.
+    `rows`: the queries' rows. `answers`: per query, the rows of its answers' chunks. `correct`: per
+    query, the similarities of these. `best` (m, K): ids of the best hits. `top` (m, K): their
+    similarities. `random` (m, `RANDOM_CHUNKS`): similarities of random chunks.
     """
 
     rows: Sequence[int]
@@ -85,28 +86,29 @@ def similarities_of(
     that documents answer, each represented by its most similar chunk; without `owners` such queries
     do not count. The random chunks are the same for every encoder.
     """
-    query_vectors = ranked.similarity.query_form(ranked.vectors)
-    chunk_vectors = ranked.similarity.chunk_form(chunks)
+    # Similarities are functions of inner products of these forms of the vectors.
+    query_form = ranked.similarity.query_form(ranked.vectors)
+    chunk_form = ranked.similarity.chunk_form(chunks)
+    of_products = ranked.similarity.of_products
     hits = []
     answers_of = []
     for judgment, ids, scores, vector in zip(
-        judgments, ranked.ids, ranked.scores, query_vectors, strict=True
+        judgments, ranked.ids, ranked.scores, query_form, strict=True
     ):
         hits.append(_collapse_hits(judgment, ids, scores, keys, owners))
-        answers_of.append(_find_answers(judgment, vector, chunk_vectors, keys, owners))
-    best, top = pad_lists(hits, min(sampling.top, ranked.ids.shape[1]))
+        answers_of.append(_find_answers(judgment, vector, chunk_form, keys, owners))
+    best, top = pad_lists(hits, min(sampling.top, ranked.ids.shape[1]))  # (q, K)
     has_all_hits = np.isfinite(top.min(axis=1, initial=np.inf))
     rows = [row for row, answers in enumerate(answers_of) if len(answers) and has_all_hits[row]]
     if not rows or not len(keys):
         return None
-    rng = np.random.default_rng(sampling.seed)
-    random_ids = keys[rng.integers(0, len(keys), (len(rows), RANDOM))]
     answers = [answers_of[row] for row in rows]
-    of_products = ranked.similarity.of_products
     correct = []
     for row, chunk_rows in zip(rows, answers, strict=True):
-        correct.append(of_products(chunk_vectors[chunk_rows] @ query_vectors[row]))
-    random = of_products(products_of(query_vectors[rows], chunk_vectors, keys, random_ids))
+        correct.append(of_products(chunk_form[chunk_rows] @ query_form[row]))
+    rng = np.random.default_rng(sampling.seed)
+    random_ids = keys[rng.integers(0, len(keys), (len(rows), RANDOM_CHUNKS))]
+    random = of_products(products_of(query_form[rows], chunk_form, keys, random_ids))
     return Similarities(
         rows=rows, answers=answers, correct=correct, top=top[rows], best=best[rows], random=random
     )
@@ -119,9 +121,10 @@ def _collapse_hits(
     if judgment.level == "chunk" or owners is None:
         return ids, scores
     documents = owners[np.searchsorted(keys, ids[ids >= 0])]
-    _, first = np.unique(documents, return_index=True)
-    best_chunks = np.sort(first)
-    return documents[best_chunks], scores[best_chunks]
+    # The first hit of each document is its best chunk.
+    _, first_hits = np.unique(documents, return_index=True)
+    ranks = np.sort(first_hits)
+    return documents[ranks], scores[ranks]
 
 
 def _find_answers(
@@ -153,18 +156,20 @@ def describe(
     queries are left out. Uniformity and isotropy are only defined for unit vectors; for others,
     alignment is that of the distances whose negative is the similarity.
     """
-    unit = ranked.similarity.of_unit_vectors
+    is_unit = ranked.similarity.of_unit_vectors
     figures: Diagnostics = {}
-    if unit:
+    if is_unit:
         figures = geometry_of(chunks, sampling.seed)
     if similarities is None:
         return figures
+    # One row for each pair of a query and an answer.
     counts = [len(answers) for answers in similarities.answers]
     query_rows = np.repeat(similarities.rows, counts)
-    if unit:
+    if is_unit:
         answers = chunks[np.concatenate(similarities.answers)]
         ratios = alignment(ranked.vectors[query_rows], answers, chunks)
     else:
+        # A similarity −d_L: its square is the squared distance.
         to_answers = np.square(np.concatenate(similarities.correct))
         to_nearest = np.square(ranked.scores[query_rows, 0])
         ratios = alignment_of(to_answers, to_nearest)
@@ -179,7 +184,7 @@ def _describe_queries(
 ) -> Diagnostics:
     """Return bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy it leaves.
 
-    From "… evaluated", §2.1 to §2.3.
+    METHODS.md §3, bootstrapped accuracy, similarity threshold and overlap.
     """
     k = sampling.top
     grades = [judgment.grades for judgment in judgments]
@@ -189,7 +194,8 @@ def _describe_queries(
     coe, roe = overlap(similarities.top, best_correct, similarities.random, sampling)
     clusters = clusters_of(judgments)
     threshold = choose_threshold(similarities.top, right, sampling, sampling.samples, clusters)
-    remaining = (right & (similarities.top >= threshold.similarity)).any(axis=1)
+    # Queries with an answer among the best K that are as similar as τ.
+    remaining = (right & (similarities.top >= threshold.similarity)).any(axis=1)  # (m,)
     return {
         f"accuracy@{k}, percent": bootstrapped_mean(right.any(axis=1), sampling).percent(),
         f"nDCG@{k}, percent": bootstrapped_mean(ndcg_at_k(relevance, k), sampling).percent(),
@@ -216,13 +222,14 @@ def geometry_of(chunks: Floats, seed: int = 0, max_vectors: int = MAX_VECTORS) -
         "uniformity": uniformity(chunks, seed=seed),
         "isotropy I_A": isotropy_a(sample),
     }
+    # IsoScore divides by the variance, and compares dimensions.
     if (sample != sample[0]).any() and sample.shape[1] > 1:
         figures["isotropy I_B (IsoScore)"] = isoscore(sample)
     return figures
 
 
 class EncoderDiagnostics:
-    """Diagnostics of every encoder on the first usable query set.
+    """Diagnostics of every encoder on `query_set`, the first of the sets that is usable.
 
     `keys` are the ascending ids of all chunks, `owners` their documents.
     """
@@ -230,26 +237,23 @@ class EncoderDiagnostics:
     def __init__(
         self, sets: Sequence[QuerySet], keys: Ids, owners: Ids, sampling: Sampling = PAPER
     ) -> None:
-        self.basis = basis_of(sets)
+        self.query_set = find_usable_set(sets)
         self.diagnostics: dict[str, Diagnostics] = {}
         self._keys = keys
         self._owners = owners
         self._sampling = sampling
         self._similarities: dict[str, Similarities] = {}
 
-    def take(
-        self,
-        name: str,
-        queries: QuerySet,
-        query_vectors: Floats,
-        chunks: Floats,
-        similarity: Similarity = COSINE,
+    def record(
+        self, name: str, query_vectors: Floats, chunks: Floats, similarity: Similarity = COSINE
     ) -> None:
-        """Describe an encoder that has ranked a query set, if it is the one to describe.
+        """Record the diagnostics of an encoder that has ranked `query_set`, if there is one.
 
-        Takes vectors of its queries (q, d) and all chunks (N, d), and their similarity.
+        Takes its vectors of the set's queries (q, d) and of all chunks (N, d), and how they are
+        compared.
         """
-        if queries is not self.basis:
+        queries = self.query_set
+        if queries is None:
             return
         ranked = Ranked(query_vectors, queries.rankings[name], queries.scores[name], similarity)
         judgments = queries.judgments
@@ -262,7 +266,7 @@ class EncoderDiagnostics:
             self._similarities[name] = similarities
 
     def alias(self, name: str, system: str) -> None:
-        """Give a name to a system that was taken already."""
+        """Give another name to a system that was recorded already."""
         if system in self.diagnostics:
             self.diagnostics[name] = self.diagnostics[system]
         if system in self._similarities:
@@ -270,9 +274,9 @@ class EncoderDiagnostics:
 
     def similarities(self) -> dict[str, Any] | None:
         """Return the `densities` of every encoder, or None without a query set."""
-        if self.basis:
-            return densities(self._similarities, self.basis.kind, self.basis.name)
-        return None
+        if self.query_set is None:
+            return None
+        return densities(self._similarities, self.query_set.kind, self.query_set.name)
 
 
 def densities(by_system: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
@@ -302,24 +306,24 @@ def densities(by_system: Mapping[str, Similarities], kind: str, name: str) -> di
         "name": name,
         "queries": len(first.rows),
         "k": first.top.shape[1],
-        "random_chunks": RANDOM,
+        "random_chunks": RANDOM_CHUNKS,
         "cosines": axis,
         "systems": systems,
     }
 
 
 def general_similarities(
-    known: General, questions: Floats, passages: Floats, sampling: Sampling
+    general: GeneralSet, questions: Floats, passages: Floats, sampling: Sampling
 ) -> Similarities | None:
     """Return similarities of unit vectors of general questions (q, d) and their passages (p, d)."""
     keys = np.arange(len(passages), dtype=np.int64)
     judgments = []
-    for text, right in zip(known.questions, known.right, strict=True):
+    for text, right in zip(general.questions, general.right, strict=True):
         judgments.append(Judgment(text, text, "chunk", right))
     ids, scores = rank_all(questions, passages, keys, sampling.top)
     return similarities_of(Ranked(questions, ids, scores), judgments, passages, keys, sampling)
 
 
-def basis_of(sets: Sequence[QuerySet]) -> QuerySet | None:
+def find_usable_set(sets: Iterable[QuerySet]) -> QuerySet | None:
     """Return the first of the sets that can be measured, or None."""
     return next((queries for queries in sets if queries.usable()), None)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Doubles, Floats
 from engine.core.assets import asset_path
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
@@ -28,13 +28,15 @@ from engine.queries.heldout import cap_queries
 from engine.ranking.nearest import rank_all
 
 METRICS = ("hit@1", "hit@5", "mrr@10")
+DEPTH = 10
+"""Number of passages that the metrics look at."""
 MAX_QUESTIONS = 500
 MAX_PASSAGES = 5_000
-"""Limit for a user's data set, since every encoder embeds all passages."""
+"""Limits for a user's data set, since every encoder embeds all passages."""
 
 
 @dataclass(frozen=True, slots=True)
-class General:
+class GeneralSet:
     """Questions and passages that have nothing to do with a user's documents.
 
     `right`: per question, the rows of the passages that answer it, with grades. `name` is that of a
@@ -52,10 +54,10 @@ def general_set(
     seed: int = 0,
     max_questions: int = MAX_QUESTIONS,
     max_passages: int = MAX_PASSAGES,
-) -> General:
+) -> GeneralSet:
     """Read test queries, their answers and other entries of a BEIR folder, as samples if large.
 
-    None: the set that ships with the product. Raises DatasetError.
+    Without a folder, returns the set that ships with the product. Raises DatasetError.
     """
     if folder is None:
         return general_knowledge()
@@ -68,27 +70,28 @@ def general_set(
             judged.append(query)
     if not judged:
         raise MalformedError(str(folder), f"none of its judgments names an entry of {BEIR_CORPUS}")
-    query_rows = cap_queries([query.key for query in judged], max_questions, seed)
-    sample = [judged[row] for row in query_rows]
+    sampled = cap_queries([query.key for query in judged], max_questions, seed)
+    queries = [judged[row] for row in sampled]
+    # All passages that answer a question, and others up to the limit.
     answers: set[str] = set()
-    for query in sample:
+    for query in queries:
         answers.update(key for key, _ in query.grades if key in texts)
     others = sorted(texts.keys() - answers)
-    other_rows = cap_queries(others, max(1, max_passages - len(answers)), seed)
-    keys = [*sorted(answers), *(others[row] for row in other_rows)]
+    sampled = cap_queries(others, max(1, max_passages - len(answers)), seed)
+    keys = [*sorted(answers), *(others[row] for row in sampled)]
     row_of = {key: row for row, key in enumerate(keys)}
     right = []
-    for query in sample:
+    for query in queries:
         right.append({row_of[key]: grade for key, grade in query.grades if key in row_of})
-    return General(
-        tuple(query.text for query in sample),
-        tuple(texts[key] for key in keys),
-        tuple(right),
-        folder.name,
+    return GeneralSet(
+        questions=tuple(query.text for query in queries),
+        passages=tuple(texts[key] for key in keys),
+        right=tuple(right),
+        name=folder.name,
     )
 
 
-def general_knowledge() -> General:
+def general_knowledge() -> GeneralSet:
     """Read the set that ships with the product, in English.
 
     It has twelve fields of ten similar passages, of which five have a question.
@@ -97,31 +100,31 @@ def general_knowledge() -> General:
     rows = [json.loads(line) for line in lines]
     with_question = [row for row in rows if row["question"]]
     without_question = [row for row in rows if not row["question"]]
-    return General(
-        tuple(row["question"] for row in with_question),
-        tuple(row["passage"] for row in with_question + without_question),
-        tuple({row: 1} for row in range(len(with_question))),
+    return GeneralSet(
+        questions=tuple(row["question"] for row in with_question),
+        passages=tuple(row["passage"] for row in with_question + without_question),
+        right=tuple({row: 1} for row in range(len(with_question))),
     )
 
 
 def measure_answers(
-    questions: NDArray[np.float32],
-    passages: NDArray[np.float32],
-    right: tuple[Mapping[int, int], ...],
-) -> dict[str, NDArray[np.float64]]:
+    questions: Floats, passages: Floats, right: tuple[Mapping[int, int], ...]
+) -> dict[str, Doubles]:
     """Return per-question values (n,) by metric, of vectors of questions (n, d), passages (m, d).
 
-    `right` is as in `General`.
+    `right` is as in `GeneralSet`.
     """
-    ids, _ = rank_all(questions, passages, np.arange(len(passages), dtype=np.int64), 10)
+    rows = np.arange(len(passages), dtype=np.int64)
+    ids, _ = rank_all(questions, passages, rows, DEPTH)
     return evaluate_run(Relevance.from_rankings(ids, right), METRICS)
 
 
-def distance_summary(distances_of: Mapping[str, NDArray[np.float64]]) -> dict[str, Any]:
+def distance_summary(distances_of: Mapping[str, Doubles]) -> dict[str, Any]:
     """Return each encoder's distribution of the chunks' distances (n,), as in the report.
 
     `axis` holds the distances that all share, `systems` the mean, percentiles and density.
     """
+    # Unit vectors are at most 2 apart.
     axis, curves = density_curves(list(distances_of.values()), 0.0, 2.0)
     systems = {}
     for (system, distances), curve in zip(distances_of.items(), curves, strict=True):
@@ -156,10 +159,10 @@ class Forgetting:
 
 
 def measure_general(
-    known: General,
-    values: Mapping[str, Mapping[str, NDArray[np.float64]]],
+    general: GeneralSet,
+    values: Mapping[str, Mapping[str, Doubles]],
     geometry: Mapping[str, Mapping[str, Any]],
-    distances: Mapping[str, NDArray[np.float64]],
+    distances: Mapping[str, Doubles],
     samples: int = SAMPLES,
     seed: int = 0,
     similarities: Mapping[str, Any] | None = None,
@@ -167,7 +170,8 @@ def measure_general(
     """Compare every encoder with base, or return None without base or others.
 
     `values`: encoder → what `measure_answers` returned; `geometry`: encoder → figures of the
-    passages; `distances`: encoder → each chunk's distance to its nearest passage (n,).
+    passages; `distances`: encoder → each chunk's distance to its nearest passage (n,), min over d′
+    of ‖e(d) − e(d′)‖; `similarities`: the `densities` of the questions' similarities.
     """
     others = [name for name in values if name != BASE]
     if BASE not in values or not others:
@@ -179,9 +183,9 @@ def measure_general(
     if distances and len(distances[BASE]):
         summary = distance_summary(distances)
     return Forgetting(
-        name=known.name,
-        questions=len(known.questions),
-        passages=len(known.passages),
+        name=general.name,
+        questions=len(general.questions),
+        passages=len(general.passages),
         systems=figures,
         differences={name: gaps[name, BASE] for name in others},
         geometry=geometry,

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from engine.core.arrays import Doubles, Floats
 from engine.core.events import Event
 from engine.core.figures import Interval
 from engine.core.records import Chunk
@@ -44,7 +42,7 @@ from engine.project.store.artifact_info import EvaluationInfo
 
 @dataclass(frozen=True, slots=True)
 class LabFigures:
-    """What the checks found; docs/report.md describes all of it.
+    """What the checks found; docs/lab.md describes all of it.
 
     `evaluation`: the fingerprint of the evaluation whose encoders were measured. `diagnostics` maps
     systems and figure names to values or means with intervals. `flattering`: the queries were made
@@ -104,10 +102,11 @@ class Lab:
         self._diagnostics = EncoderDiagnostics(self._sets, ids, owners, self._sampling)
         self._pairs = SentencePairs(options.pairs_file, self._seed)
         self._general = general_set(options.general_folder, self._seed)
-        self._answers: dict[str, Mapping[str, NDArray[np.float64]]] = {}
+        # Figures of general knowledge, by encoder.
+        self._answers: dict[str, Mapping[str, Doubles]] = {}
         self._geometry: dict[str, Mapping[str, Any]] = {}
         self._general_similarities: dict[str, Similarities] = {}
-        self._distances: dict[str, NDArray[np.float64]] = {}
+        self._distances: dict[str, Doubles] = {}
 
     def measure(self) -> LabFigures:
         """Measure base, the adapted encoder and the interpolations.
@@ -116,10 +115,10 @@ class Lab:
         """
         evaluation = self._context.need(EvaluationInfo)
         for weight in self._rankers.weights:
-            self._take(self._rankers.candidate(weight))
+            self._record(self._rankers.candidate(weight))
             self._context.check_stop()
         self._diagnostics.alias(IN_USE, evaluation.info.semantic.name)
-        basis = self._diagnostics.basis
+        queries = self._diagnostics.query_set
         return LabFigures(
             evaluation=evaluation.fingerprint,
             options=self._options.model_dump(),
@@ -128,46 +127,48 @@ class Lab:
             general=self._summarize_general(),
             sentences=self._pairs.figures(),
             robustness=self._measure_robustness(evaluation.info),
-            flattering=basis is not None and basis.synthetic,
+            flattering=queries is not None and queries.synthetic,
         )
 
-    def _take(self, candidate: Candidate) -> None:
+    def _record(self, candidate: Candidate) -> None:
         """Record how a candidate ranks, answers general questions, and compares sentences."""
         name = candidate.name
         chunks = candidate.chunk_vectors(self._chunks)
-        basis = self._diagnostics.basis
-        if basis is not None:
-            vectors = candidate.query_vectors(basis.texts)
-            allowed = self._rankers.find_allowed(basis)
+        queries = self._diagnostics.query_set
+        if queries is not None:
+            vectors = candidate.query_vectors(queries.texts)
+            allowed = self._rankers.find_allowed(queries)
             ids, scores = self._rankers.nearest(vectors, chunks, allowed, candidate.similarity)
-            basis.rankings[name] = ids
-            basis.scores[name] = scores
-            self._diagnostics.take(name, basis, vectors, chunks, candidate.similarity)
-        self._pairs.take(name, candidate)
+            queries.rankings[name] = ids
+            queries.scores[name] = scores
+            self._diagnostics.record(name, vectors, chunks, candidate.similarity)
+        self._pairs.record(name, candidate)
+        # Without an adapter there is nothing that could have been forgotten.
         if self._rankers.adapter:
-            self._take_general(candidate, chunks)
+            self._record_general(candidate, chunks)
 
-    def _take_general(self, candidate: Candidate, chunks: NDArray[np.float32]) -> None:
+    def _record_general(self, candidate: Candidate, chunks: Floats) -> None:
         """Record how a candidate answers questions of general knowledge, and the chunks' distance.
 
         Distances and geometry are only measured of unit vectors.
         """
-        known = self._general
+        general = self._general
         similarity = candidate.similarity
-        questions = candidate.query_vectors(known.questions)
-        passages = candidate.passage_vectors(known.passages)
+        questions = candidate.query_vectors(general.questions)
+        passages = candidate.passage_vectors(general.passages)
         self._answers[candidate.name] = measure_answers(
-            similarity.query_form(questions), similarity.chunk_form(passages), known.right
+            similarity.query_form(questions), similarity.chunk_form(passages), general.right
         )
         if not similarity.of_unit_vectors:
             return
         self._distances[candidate.name] = nearest_distances(chunks, passages)
         self._geometry[candidate.name] = geometry_of(passages)
-        similarities = general_similarities(known, questions, passages, self._sampling)
+        similarities = general_similarities(general, questions, passages, self._sampling)
         if similarities:
             self._general_similarities[candidate.name] = similarities
 
     def _summarize_general(self) -> Forgetting | None:
+        """Compare what was recorded of general knowledge with base."""
         return measure_general(
             self._general,
             self._answers,
@@ -183,8 +184,7 @@ class Lab:
         drop_unused_substitutes(self._context, robustness=self._options.robustness)
         if not self._options.robustness:
             return None
-        share = None if info.fusion.method == "rrf" else info.fusion.weight
         weights = (info.semantic.interpolation_weight, info.hybrid.interpolation_weight)
-        rankers = self._rankers
-        study = RobustnessStudy(self._context, rankers, weights, share, rankers.find_allowed)
-        return study.measure(self._sets, rankers.document_of)
+        share = None if info.fusion.method == "rrf" else info.fusion.weight
+        study = RobustnessStudy(self._context, self._rankers, weights, share)
+        return study.measure(self._sets)

@@ -12,7 +12,7 @@ from engine.metrics.bootstrap import Sampling
 from engine.settings.section import Section, key
 
 PREFIX = "lab."
-"""Begin of the options' keys among the settings of a study's training."""
+"""Prefix of the options' keys among the settings of a study's training."""
 
 
 class LabOptions(Section):

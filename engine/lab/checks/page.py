@@ -23,6 +23,7 @@ from engine.version import __version__
 NAME = "lab"
 SCHEMA = 1
 PERTURBED = {
+    # Kind of condition → title and axis of its chart.
     "typo": "mistyped words",
     "mask": "masked words",
     "substitute": "words replaced",
@@ -68,15 +69,17 @@ def render_lab(data: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
     from engine.core.text import about_count, metric_name
 
+    # Systems that equal another one, and interpolations, have no columns.
     twins = find_twins(own_systems_of(report))
     names = set(data["diagnostics"])
     for part in ("similarities", "sentences"):
         if data[part]:
             names |= set(data[part]["systems"])
     hidden = twins | {name for name in names if name.startswith(INTERPOLATED)}
+    # The figures that any system has, in order.
     diagnosed: dict[str, None] = {}
-    for row in data["diagnostics"].values():
-        diagnosed.update(dict.fromkeys(row))
+    for figures in data["diagnostics"].values():
+        diagnosed |= dict.fromkeys(figures)
     label = label_systems(report)
     environment = build_environment()
     environment.filters |= {"about": about_count, "metric": metric_name, "system": label}
@@ -85,7 +88,9 @@ def render_lab(data: Mapping[str, Any], report: Mapping[str, Any]) -> str:
         lab=data,
         hidden=hidden,
         main=MAIN,
-        blows={name: Markup(svg) for name, svg in _robustness_charts(data, label, twins).items()},
+        perturbed={
+            kind: Markup(svg) for kind, svg in _robustness_charts(data, label, twins).items()
+        },
         densities=[(name, Markup(svg)) for name, svg in _density_charts(data, twins)],
         distances=Markup(_distance_chart(data, label)),
         diagnosed=list(diagnosed),
@@ -102,6 +107,7 @@ def _robustness_charts(
     charts = {}
     for kind, what in PERTURBED.items():
         rows = [row for row in robustness["rows"] if row["kind"] in ("clean", kind)]
+        # Alone, the unchanged queries have no chart.
         if len(rows) == 1:
             continue
         lines = []
@@ -159,6 +165,7 @@ def density_charts(
 
 
 def _distance_chart(data: Mapping[str, Any], label: Callable[[str], str]) -> str:
+    """Return the chart of the lab's distances without interpolations, empty if there are none."""
     distances = (data["general"] or {}).get("distances")
     if not distances:
         return ""

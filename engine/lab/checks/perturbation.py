@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.lexical.analysis import Analyzer
 from engine.queries.rules.vocabulary import language_of
@@ -24,27 +24,38 @@ Kind = Literal[
     "clean", "typo", "mask", "substitute", "corrupt", "half", "mask shared", "substitute shared"
 ]
 Terms = Callable[[str], Collection[str]]
-Span = tuple[int, int]
 
 MASK = "[MASK]"
 """The mask token of BERT models; for BM25 a masked word is removed (`without_masks`)."""
 SHARE = 0.5
+"""Probability that `half` changes a word."""
+SYNONYM_SHARE = 0.5
+"""Probability that a corrupted word that has a synonym becomes that, rather than gets a typo."""
 MIN_LETTERS = 3
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")
-_CODE = re.compile(r"\w+(?:[-./:]\w+|(?<=\d),\d+)*")
-_DATE = re.compile(r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
-_PARTED = re.compile(r"([^\W\d_]+)(-?)(\d+)")
-_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-_EDITS = ("beside", "doubled", "left out", "swapped")
+"""Shorter words and codes stay as they are."""
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")  # `roof`, `tenant’s`
+_WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")  # all of a line but its codes and numbers
+_CODE = re.compile(r"\w+(?:[-./:]\w+|(?<=\d),\d+)*")  # `PHX-121`, `2024-03-01`, `27,500`, `roof`
+_DATE = re.compile(r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")  # `2024-03-01`
+_PARTED = re.compile(r"([^\W\d_]+)(-?)(\d+)")  # letters and digits: `PHX-121`, `PHX121`
+_KEYBOARD_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_SLIPS = ("beside", "doubled", "left out", "swapped")
+
+
+class Span(NamedTuple):
+    """A word or code in a text, and its place."""
+
+    start: int
+    end: int
+    word: str
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     """How queries are changed: by `kind`, in `words` words each.
 
-    `corrupt`: in any words, by typo or synonym. `half`: the same in each word with p = 0.5.
-    `… shared`: in all words that the query shares with its answer, as in the paper.
+    METHODS.md §4: `corrupt`, in any words, by typo or synonym; `half`, the same in each word with
+    p = 0.5. METHODS.md §1: `… shared`, in all words that the query shares with its answer.
     """
 
     kind: Kind
@@ -97,22 +108,25 @@ def content_terms(language: str) -> Callable[[str], list[str]]:
 
 def words_of(text: str) -> list[str]:
     """Return the words of a text that could be changed, lower-cased, without numbers and codes."""
-    return [text[start:end].lower() for start, end in _word_spans(text)]
+    return [span.word.lower() for span in _find_words(text)]
 
 
-def _word_spans(text: str) -> list[Span]:
+def _find_words(text: str) -> list[Span]:
     spans = []
     for part in _WITHOUT_DIGIT.finditer(text):
-        for word in _WORD.finditer(text, *part.span()):
-            if word.end() - word.start() >= MIN_LETTERS:
-                spans.append(word.span())
+        for match in _WORD.finditer(text, *part.span()):
+            if len(match[0]) >= MIN_LETTERS:
+                spans.append(Span(*match.span(), match[0]))
     return spans
 
 
-def _code_spans(text: str) -> list[Span]:
-    """Return the spans of codes, dates and numbers of three characters or more."""
-    codes = [code for code in _CODE.finditer(text) if len(code.group()) >= MIN_LETTERS]
-    return [code.span() for code in codes if _has_digit(code.group())]
+def _find_codes(text: str) -> list[Span]:
+    """Return the codes, dates and numbers of three characters or more."""
+    spans = []
+    for match in _CODE.finditer(text):
+        if len(match[0]) >= MIN_LETTERS and _has_digit(match[0]):
+            spans.append(Span(*match.span(), match[0]))
+    return spans
 
 
 def _has_digit(word: str) -> bool:
@@ -124,11 +138,12 @@ def rewrite_code(code: str) -> str:
 
     PHX-121 becomes PHX121 and vice versa, 2024-03-01 becomes 1.3.2024.
     """
-    if day := _DATE.fullmatch(code):
-        return f"{int(day[3])}.{int(day[2])}.{day[1]}"
+    if date := _DATE.fullmatch(code):
+        year, month, day = date.groups()
+        return f"{int(day)}.{int(month)}.{year}"
     if parts := _PARTED.fullmatch(code):
-        separator = "" if parts[2] else "-"
-        return parts[1] + separator + parts[3]
+        letters, hyphen, digits = parts.groups()
+        return letters + digits if hyphen else f"{letters}-{digits}"
     return ""
 
 
@@ -140,7 +155,7 @@ def without_masks(text: str) -> str:
 def _neighbouring_keys() -> dict[str, str]:
     """Return each letter's neighbours on a QWERTY keyboard, with rows shifted by half a key."""
     positions = {}
-    for row, keys in enumerate(_ROWS):
+    for row, keys in enumerate(_KEYBOARD_ROWS):
         for index, letter in enumerate(keys):
             positions[letter] = (row, index + row / 2)
     neighbours = {}
@@ -163,34 +178,34 @@ def typo(word: str, rng: random.Random) -> str:
     The first letter stays, as it nearly always does. The result differs from the word if it can:
     letters that are on no QWERTY keyboard are swapped or doubled.
     """
-    edits = list(_EDITS)
-    rng.shuffle(edits)
+    slips = list(_SLIPS)
+    rng.shuffle(slips)
     positions = list(range(1, len(word)))
     rng.shuffle(positions)
-    for edit in [*edits, "doubled"]:
+    for slip in slips:
         for position in positions:
-            slipped = _slip(word, position, edit, rng)
+            slipped = _slip(word, position, slip, rng)
             if slipped != word:
                 return slipped
     return word
 
 
-def _slip(word: str, position: int, edit: str, rng: random.Random) -> str:
+def _slip(word: str, position: int, slip: str, rng: random.Random) -> str:
+    """Return a word with a slip at one letter; the word itself if that changes nothing."""
     before = word[:position]
     letter = word[position]
     after = word[position + 1 :]
-    if edit == "beside":
+    if slip == "beside":
         key = rng.choice(NEIGHBOURING_KEYS.get(letter.lower(), letter))
         if letter.isupper():
             key = key.upper()
         return before + key + after
-    if edit == "doubled":
+    if slip == "doubled":
         return before + letter + letter + after
-    if edit == "left out":
+    if slip == "left out":
         return before + after
-    if after:
-        return before + after[:1] + letter + after[1:]
-    return word
+    # Swapped with the next letter, if there is one.
+    return before + after[:1] + letter + after[1:]
 
 
 class Perturber:
@@ -207,7 +222,7 @@ class Perturber:
 
     def words(self, text: str) -> list[str]:
         """Return the words and codes of a text that can be substituted, as they are written."""
-        return [text[start:end] for start, end in self._find_changeable(text, codes=True)]
+        return [span.word for span in self._find_changeable(text, codes=True)]
 
     def shared_words(self, text: str, answer: Collection[str]) -> list[str]:
         """Return the words and codes of a text that its answer contains, too.
@@ -218,10 +233,11 @@ class Perturber:
         return [word for word in self.words(text) if self._is_in(word, terms)]
 
     def _find_changeable(self, text: str, *, codes: bool) -> list[Span]:
-        spans = _word_spans(text)
+        """Return the words, and the `codes` if wanted, that are no function words, in order."""
+        spans = _find_words(text)
         if codes:
-            spans = sorted([*spans, *_code_spans(text)])
-        return [(start, end) for start, end in spans if self._terms(text[start:end])]
+            spans = sorted([*spans, *_find_codes(text)])
+        return [span for span in spans if self._terms(span.word)]
 
     def perturb(
         self,
@@ -241,16 +257,16 @@ class Perturber:
         synonyms = {**self._synonyms, **(preferred or {})}
         rng = random.Random(f"{self._seed}\0{kind}\0{text}".encode("utf-8", "surrogatepass"))
         spans = self._find_changeable(text, codes=kind not in ("typo", "corrupt", "half"))
-        edits = []
+        edits: dict[Span, str] = {}
         if kind == "half":
-            for start, end in spans:
+            for span in spans:
                 if rng.random() < SHARE:
-                    edits.append((start, end, _corrupt(text[start:end], synonyms, rng)))
+                    edits[span] = _corrupt(span.word, synonyms, rng)
             return _replace(text, edits)
         if kind.startswith("substitute"):
-            spans = [span for span in spans if _find_synonym(text[slice(*span)], synonyms)]
+            spans = [span for span in spans if _find_synonym(span.word, synonyms)]
         terms = frozenset(answer)
-        shared = [span for span in spans if self._is_in(text[slice(*span)], terms)]
+        shared = [span for span in spans if self._is_in(span.word, terms)]
         chosen = shared
         if not kind.endswith("shared"):
             rng.shuffle(spans)
@@ -258,8 +274,8 @@ class Perturber:
                 # The sort is stable, so that shared words come first in random order.
                 spans.sort(key=lambda span: span not in shared)
             chosen = spans[: condition.words]
-        for start, end in chosen:
-            edits.append((start, end, _edit(text[start:end], kind, synonyms, rng)))
+        for span in chosen:
+            edits[span] = _change(span.word, kind, synonyms, rng)
         return _replace(text, edits)
 
     def _is_in(self, word: str, answer: frozenset[str]) -> bool:
@@ -273,7 +289,8 @@ class Perturber:
         return bool(terms & answer)
 
 
-def _edit(word: str, kind: Kind, synonyms: Mapping[str, str], rng: random.Random) -> str:
+def _change(word: str, kind: Kind, synonyms: Mapping[str, str], rng: random.Random) -> str:
+    """Return what a kind of condition puts in place of a word."""
     if kind.startswith("mask"):
         return MASK
     if kind == "corrupt":
@@ -284,7 +301,8 @@ def _edit(word: str, kind: Kind, synonyms: Mapping[str, str], rng: random.Random
 
 
 def _corrupt(word: str, synonyms: Mapping[str, str], rng: random.Random) -> str:
-    if rng.random() < 0.5 and word.lower() in synonyms:
+    """Return a word's synonym or the word with a typo, one or the other by chance."""
+    if rng.random() < SYNONYM_SHARE and word.lower() in synonyms:
         return _find_synonym(word, synonyms)
     return typo(word, rng)
 
@@ -299,8 +317,8 @@ def _find_synonym(word: str, synonyms: Mapping[str, str]) -> str:
     return synonym
 
 
-def _replace(text: str, edits: Sequence[tuple[int, int, str]]) -> Perturbed:
-    """Replace spans (start, end) of a text by new words."""
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
+def _replace(text: str, edits: Mapping[Span, str]) -> Perturbed:
+    """Replace words of a text by others, from the last one on, so that places before it stay."""
+    for span, word in sorted(edits.items(), reverse=True):
+        text = text[: span.start] + word + text[span.end :]
     return Perturbed(text, len(edits))

@@ -1,19 +1,19 @@
 """How much each system loses if queries are mistyped, lack words, or use other words.
 
-METHODS.md §1 and §4.
+METHODS.md §1, "Query perturbation", and §4, "Corrupted queries".
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Doubles, Ids
 from engine.core.figures import Differences, Figures
 from engine.core.records import Chunk
 from engine.core.systems import (
@@ -51,17 +51,18 @@ from engine.project.store.artifact_info import LexicalInfo
 from engine.queries.heldout import cap_queries
 
 if TYPE_CHECKING:
-    from engine.evaluation.rankers import Among, Rankers
+    from engine.evaluation.rankers import AllowedChunks, Rankers
 
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10", MULTIHOP)
 _HYBRID_ENCODER = "encoder of hybrid search"
 """The system whose semantic ranking hybrid search fuses; it has no row of its own."""
 MAX_QUERIES = 500
 MAX_TEXTS = 20_000
-Rankings = Mapping[str, NDArray[np.int64]]
-Terms = Callable[[str], list[str]]
-Words = Sequence[tuple[str, Sequence[str]]]
-Asker = Callable[[Words], tuple[list[dict[str, str]], str]]
+"""Maximum number of chunks that synonyms are learnt from."""
+Rankings = Mapping[str, Ids]
+"""System → chunk ids (q, depth) of perturbed queries, best first."""
+Terms = Callable[[str], Collection[str]]
+Asker = Callable[[Sequence[Question]], tuple[list[dict[str, str]], str]]
 KeywordChooser = Callable[[Sequence[Question]], Sequence[Collection[str]]]
 
 
@@ -112,18 +113,22 @@ class Robustness:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """Queries for the systems to rank: one block of `queries` under each of the conditions."""
+class PerturbedQueries:
+    """Queries for the systems to rank, under one condition after the other.
+
+    `query_set` has a block of `queries` queries for each of the `conditions`; `changed` is the mean
+    number of changed words of a query in each block.
+    """
 
     source: QuerySet
-    perturbed: QuerySet
+    query_set: QuerySet
     queries: int
     conditions: tuple[Condition, ...]
     changed: tuple[float, ...]
     synonyms: Synonyms = Synonyms()
 
 
-def make_trial(
+def perturb_queries(
     source: QuerySet,
     chunks: Sequence[Chunk],
     terms: Terms,
@@ -131,12 +136,13 @@ def make_trial(
     ask: Asker | None = None,
     choose: KeywordChooser | None = None,
     max_queries: int = MAX_QUERIES,
-) -> Trial | None:
+) -> PerturbedQueries | None:
     """Return the usable queries, at most `max_queries`, under every condition that changes any.
 
-    The first condition is `clean`. None if there are no usable queries. `ask` returns a language
-    model's substitutes for the words of each query, and its name. `choose` returns the keywords
-    among the words that a query shares with its answer; if it names none, all of them are.
+    The first condition is `clean`. None if there are no usable queries. `terms` returns the BM25
+    terms of a text, none for a function word. `ask` returns a language model's substitutes for the
+    words of each question, and its name. `choose` returns the keywords among the words that a query
+    shares with its answer; if it names none, all of them are.
     """
     usable = source.usable()
     if not usable:
@@ -146,16 +152,25 @@ def make_trial(
     texts = [source.texts[row] for row in rows]
     judgments = [source.judgments[row] for row in rows]
 
+    @cache
+    def terms_of(text: str) -> frozenset[str]:
+        """Return the terms of a text, which may answer many queries."""
+        return frozenset(terms(text))
+
     # Which words of each query are changed, and into what.
     perturber = Perturber(terms, _learn_synonyms(texts, chunks, terms, seed), seed)
     without_learnt = Perturber(terms, {}, seed)
-    answers = _answer_terms(judgments, chunks, terms)
+    right = _find_right_chunks(judgments, chunks)
+    answers = []
+    for judgment, right_chunks in zip(judgments, right, strict=True):
+        answers.append(_answer_terms(judgment, right_chunks, terms_of))
     keywords = answers
     if choose is not None:
-        passages = _answer_passages(texts, judgments, chunks, terms)
         questions = []
-        for text, answer, passage in zip(texts, answers, passages, strict=True):
-            questions.append(Question(text, perturber.shared_words(text, answer), passage))
+        for text, answer, right_chunks in zip(texts, answers, right, strict=True):
+            passage = _find_closest(text, right_chunks, terms_of)
+            shared = perturber.shared_words(text, answer)
+            questions.append(Question(text, shared, passage))
         keywords = _keyword_terms(choose(questions), answers, terms)
     substitutes, synonyms = _ask_for_substitutes(texts, keywords, perturber, ask)
 
@@ -179,10 +194,9 @@ def make_trial(
         changed.append(total / len(perturbed))
         for query, row in zip(perturbed, rows, strict=True):
             matches.append(FilenameMatch(query.text, source.matches[row].documents))
-    query_set = QuerySet(source.name, "perturbed", judgments * len(conditions), matches)
-    return Trial(
+    return PerturbedQueries(
         source=source,
-        perturbed=query_set,
+        query_set=QuerySet(source.name, "perturbed", judgments * len(conditions), matches),
         queries=len(rows),
         conditions=tuple(conditions),
         changed=tuple(changed),
@@ -200,19 +214,26 @@ def _ask_for_substitutes(
 
     A model is asked about some words of a long query: keywords come first.
     """
-    nothing: list[dict[str, str]] = [{} for _ in texts]
-    if ask is None:
-        return nothing, Synonyms()
-    words = [perturber.words(text) for text in texts]
-    asked = []
-    for text, own, target in zip(texts, words, keywords, strict=True):
-        first = perturber.shared_words(text, target)
-        asked.append((text, list(dict.fromkeys([*first, *own]))))
-    substitutes, model = ask(asked)
+    substitutes: list[dict[str, str]] = []
+    model = ""
+    questions = []
+    if ask is not None:
+        for text, target in zip(texts, keywords, strict=True):
+            first = perturber.shared_words(text, target)
+            words = dict.fromkeys([*first, *perturber.words(text)])
+            questions.append(Question(text, list(words)))
+        substitutes, model = ask(questions)
+    if not substitutes:
+        substitutes = [{} for _ in texts]
     if not model:
-        return substitutes or nothing, Synonyms()
-    share = _percent_substituted(words, substitutes)
-    return substitutes or nothing, Synonyms(model, share)
+        return substitutes, Synonyms()
+    count = 0
+    substituted = 0
+    for text, known in zip(texts, substitutes, strict=True):
+        for word in perturber.words(text):
+            count += 1
+            substituted += word.lower() in known
+    return substitutes, Synonyms(model, share=100 * substituted / max(1, count))
 
 
 def _keyword_terms(
@@ -239,38 +260,72 @@ def _learn_synonyms(
     return corpus_synonyms([chunks[index].text for index in sample], wanted, terms)
 
 
-def _percent_substituted(
-    words: Sequence[Sequence[str]], substitutes: Sequence[Mapping[str, str]]
-) -> float:
-    """Return the share of words for which a language model gave a substitute, in percent."""
-    if not substitutes:
-        return 0.0
-    count = 0
-    substituted = 0
-    for query_words, known in zip(words, substitutes, strict=True):
-        for word in query_words:
-            count += 1
-            substituted += word.lower() in known
-    return 100 * substituted / max(1, count)
+def _find_right_chunks(judgments: Sequence[Judgment], chunks: Iterable[Chunk]) -> list[list[Chunk]]:
+    """Return each query's right chunks: those that answer it, or all of documents that do."""
+    by_id: dict[int, Chunk] = {}
+    by_document: dict[int, list[Chunk]] = defaultdict(list)
+    for chunk in chunks:
+        by_id[chunk.id] = chunk
+        by_document[chunk.document_id].append(chunk)
+    right = []
+    for judgment in judgments:
+        of_query: list[Chunk] = []
+        for key in sorted(judgment.grades):
+            if judgment.level == "document":
+                of_query += by_document[key]
+            elif key in by_id:
+                of_query.append(by_id[key])
+        right.append(of_query)
+    return right
 
 
-def measure_trial(
-    trial: Trial, rankings: Rankings, document_of: DocumentOf, samples: int = SAMPLES, seed: int = 0
+def _find_closest(
+    text: str, chunks: Iterable[Chunk], terms_of: Callable[[str], frozenset[str]]
+) -> str:
+    """Return the text of the chunk that shares most terms with a query (the first of equals).
+
+    It is empty without chunks.
+    """
+    wanted = terms_of(text)
+    texts = [chunk.text for chunk in chunks]
+    return max(texts, key=lambda passage: len(wanted & terms_of(passage)), default="")
+
+
+def _answer_terms(
+    judgment: Judgment, right: Sequence[Chunk], terms_of: Callable[[str], frozenset[str]]
+) -> frozenset[str]:
+    """Return the terms of a query's answer.
+
+    The answer is all right chunks or, if whole documents are judged, the one of their chunks that
+    shares most terms with the query.
+    """
+    if judgment.level == "document":
+        return terms_of(_find_closest(judgment.text, right, terms_of))
+    return frozenset[str]().union(*(terms_of(chunk.text) for chunk in right))
+
+
+def measure_perturbed(
+    perturbed: PerturbedQueries,
+    rankings: Rankings,
+    document_of: DocumentOf,
+    samples: int = SAMPLES,
+    seed: int = 0,
 ) -> Robustness:
-    """Return figures of every system's rankings of `trial.perturbed`.
+    """Return figures of every system's rankings of `perturbed.query_set`.
 
     All conditions share the same bootstrap resamples.
     """
-    values = _measure_conditions(trial, rankings, document_of)
+    values = _measure_conditions(perturbed, rankings, document_of)
     pairs = {}
-    for index in range(1, len(trial.conditions)):
+    for index in range(1, len(perturbed.conditions)):
         for system in rankings:
             clean = _key(0, system)
             pairs[_key(index, system), clean] = tuple(values[clean])
-    clusters = clusters_of(trial.perturbed.judgments[: trial.queries])
+    clusters = clusters_of(perturbed.query_set.judgments[: perturbed.queries])
     figures, gaps = compare_values(values, pairs, samples, seed, clusters)
     rows = []
-    for index, condition in enumerate(trial.conditions):
+    # The first condition is `clean`, which the others are compared with.
+    for index, condition in enumerate(perturbed.conditions):
         systems = {system: figures[_key(index, system)] for system in rankings}
         differences = {}
         losses = {}
@@ -280,103 +335,34 @@ def measure_trial(
                 differences[system] = gaps[_key(index, system), clean]
                 clean_mrr = figures[clean]["mrr@10"].value
                 if clean_mrr:
+                    # METHODS.md §4: in percent of the MRR of the unchanged queries.
                     losses[system] = -100 * differences[system]["mrr@10"].value / clean_mrr
-        changed = trial.changed[index]
+        changed = perturbed.changed[index]
         rows.append(Row(condition.kind, condition.words, changed, systems, differences, losses))
-    source = trial.source
-    lengths = [len(text.split()) for text in trial.perturbed.texts[: trial.queries]]
-    median_words = float(np.median(lengths))
+    source = perturbed.source
+    clean_texts = perturbed.query_set.texts[: perturbed.queries]
+    median_words = float(np.median([len(text.split()) for text in clean_texts]))
     return Robustness(
         name=source.name,
         kind=source.kind,
-        queries=trial.queries,
+        queries=perturbed.queries,
         rows=tuple(rows),
-        synonyms=trial.synonyms,
+        synonyms=perturbed.synonyms,
         median_words=median_words,
     )
 
 
-def _answer_terms(
-    judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
-) -> list[frozenset[str]]:
-    """Return the terms of each query's answer.
-
-    The answer is all right chunks or, if whole documents are judged, the chunk of the right ones
-    that shares most terms with the query (the first of equals).
-    """
-    right_chunks: set[int] = set()
-    right_documents: set[int] = set()
-    for judgment in judgments:
-        if judgment.level == "chunk":
-            right_chunks.update(judgment.grades)
-        else:
-            right_documents.update(judgment.grades)
-    terms_of: dict[int, frozenset[str]] = {}
-    chunks_of: dict[int, list[int]] = defaultdict(list)
-    for chunk in chunks:
-        if chunk.document_id in right_documents:
-            chunks_of[chunk.document_id].append(chunk.id)
-        elif chunk.id not in right_chunks:
-            continue
-        terms_of[chunk.id] = frozenset(terms(chunk.text))
-    answers = []
-    for judgment in judgments:
-        answer = frozenset[str]()
-        if judgment.level == "chunk":
-            for chunk_id in judgment.grades:
-                answer |= terms_of.get(chunk_id, frozenset())
-        else:
-            asked = frozenset(terms(judgment.text))
-            most = -1
-            for document in sorted(judgment.grades):
-                for chunk_id in chunks_of[document]:
-                    shared = len(terms_of[chunk_id] & asked)
-                    if shared > most:
-                        most = shared
-                        answer = terms_of[chunk_id]
-        answers.append(answer)
-    return answers
-
-
-def _answer_passages(
-    texts: Sequence[str], judgments: Sequence[Judgment], chunks: Sequence[Chunk], terms: Terms
-) -> list[str]:
-    """Return the right chunk that shares most terms with each query, empty without one."""
-    of_chunk = {chunk.id: chunk for chunk in chunks}
-    of_document: dict[int, list[Chunk]] = defaultdict(list)
-    for chunk in chunks:
-        of_document[chunk.document_id].append(chunk)
-    passages = []
-    for text, judgment in zip(texts, judgments, strict=True):
-        right: list[Chunk] = []
-        for key in sorted(judgment.grades):
-            if judgment.level == "document":
-                right += of_document[key]
-            elif key in of_chunk:
-                right.append(of_chunk[key])
-        query_terms = set(terms(text))
-        passage = ""
-        most = -1
-        for chunk in right:
-            shared = len(query_terms & set(terms(chunk.text)))
-            if shared > most:
-                most = shared
-                passage = chunk.text
-        passages.append(passage)
-    return passages
-
-
 def _measure_conditions(
-    trial: Trial, rankings: Rankings, document_of: DocumentOf
-) -> dict[str, dict[str, NDArray[np.float64]]]:
+    perturbed: PerturbedQueries, rankings: Rankings, document_of: DocumentOf
+) -> dict[str, dict[str, Doubles]]:
     """Return system under a condition (`_key`) → metric → values of the queries (q,)."""
-    count = len(trial.conditions)
-    values: dict[str, dict[str, NDArray[np.float64]]] = {}
+    count = len(perturbed.conditions)
+    values: dict[str, dict[str, Doubles]] = {}
     for system, ids in rankings.items():
-        by_metric = measure(ids, trial.perturbed.judgments, document_of)
+        by_metric = measure(ids, perturbed.query_set.judgments, document_of)
         measured = [metric for metric in METRICS if metric in by_metric]
         for index in range(count):
-            block = slice(index * trial.queries, (index + 1) * trial.queries)
+            block = slice(index * perturbed.queries, (index + 1) * perturbed.queries)
             values[_key(index, system)] = {metric: by_metric[metric][block] for metric in measured}
     return values
 
@@ -390,8 +376,7 @@ class RobustnessStudy:
     """Robustness of the systems with the encoders in use.
 
     `weights` are the interpolation weights of the encoders of semantic and of hybrid search. The
-    latter is fused with the semantic `share` (None: by RRF), base as without adaptation. `among`
-    returns the chunks to rank for a query set.
+    latter is fused with the semantic `share` (None: by RRF), base as without adaptation.
     """
 
     def __init__(
@@ -400,35 +385,36 @@ class RobustnessStudy:
         rankers: Rankers,
         weights: tuple[float, float],
         share: float | None,
-        among: Callable[[QuerySet], Among],
     ) -> None:
         self._context = context
         self._rankers = rankers
         self._semantic_weight, self._hybrid_weight = weights
         self._share = share
-        self._among = among
 
-    def measure(self, sets: Sequence[QuerySet], document_of: DocumentOf) -> Robustness | None:
+    def measure(self, sets: Sequence[QuerySet]) -> Robustness | None:
         """Measure the first of the sets that has usable queries, or return None."""
-        trial = self._make_trial(sets)
-        if trial is None:
+        perturbed = self._perturb(sets)
+        if perturbed is None:
             return None
         settings = self._context.settings
-        queries = trial.perturbed
-        among = self._among(queries)
+        rankers = self._rankers
+        queries = perturbed.query_set
+        allowed = rankers.find_allowed(queries)
         texts = [without_masks(text) for text in queries.texts]
-        queries.rankings[BM25], queries.scores[BM25] = self._rankers.bm25(texts, among)
-        self._rank(queries, among)
-        fuser = HybridFusion(settings, lambda _, ids: self._rankers.lexical.scores_many(texts, ids))
+        queries.rankings[BM25], queries.scores[BM25] = rankers.bm25(texts, allowed)
+        self._rank(queries, allowed)
+        fuser = HybridFusion(settings, lambda _, ids: rankers.lexical.scores_many(texts, ids))
         share = default_share(self._context)
         queries.rankings[HYBRID_BASE] = fuser.fuse(queries, BASE, share)
         queries.rankings[HYBRID_IN_USE] = fuser.fuse(queries, _HYBRID_ENCODER, self._share)
         del queries.rankings[_HYBRID_ENCODER]
         rankings = {name: queries.rankings[name] for name in sort_systems(queries.rankings)}
         samples = settings.evaluation.bootstrap_samples
-        return measure_trial(trial, rankings, document_of, samples, settings.training.seed)
+        seed = settings.training.seed
+        return measure_perturbed(perturbed, rankings, rankers.document_of, samples, seed)
 
-    def _make_trial(self, sets: Sequence[QuerySet]) -> Trial | None:
+    def _perturb(self, sets: Sequence[QuerySet]) -> PerturbedQueries | None:
+        """Perturb the first of the sets that has usable queries."""
         context = self._context
         seed = context.settings.training.seed
         terms = content_terms(context.need(LexicalInfo).info.language)
@@ -438,12 +424,12 @@ class RobustnessStudy:
             ask = partial(ask_for_substitutes, context)
             choose = partial(choose_keywords, context)
         for queries in sets:
-            trial = make_trial(queries, self._rankers.chunks, terms, seed, ask, choose)
-            if trial is not None:
-                return trial
+            perturbed = perturb_queries(queries, self._rankers.chunks, terms, seed, ask, choose)
+            if perturbed is not None:
+                return perturbed
         return None
 
-    def _rank(self, queries: QuerySet, among: Among) -> None:
+    def _rank(self, queries: QuerySet, allowed: AllowedChunks) -> None:
         """Rank by base, the adapted encoder if there is one, and the encoders in use.
 
         Systems of the same weight share the vectors.
@@ -458,7 +444,7 @@ class RobustnessStudy:
             similarity = candidate.similarity
             vectors = candidate.query_vectors(queries.texts)
             chunks = candidate.chunk_vectors(rankers.chunks)
-            ids, scores = rankers.nearest(vectors, chunks, among, similarity)
+            ids, scores = rankers.nearest(vectors, chunks, allowed, similarity)
             cross_scores = rankers.scores_of(vectors, chunks, bm25_ids, similarity)
             for name, system_weight in systems.items():
                 if system_weight == weight:

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Doubles
 from engine.core.errors import DatasetError
 from engine.core.figures import Difference, Interval
 from engine.core.systems import BASE
@@ -26,7 +26,7 @@ from engine.metrics.differences import add_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 
 FIELDS = ("sentence1", "sentence2", "score")
-OBJECTS = (".jsonl", ".ndjson")
+JSON_LINES = ".jsonl"
 MIN_PAIRS = 10
 
 
@@ -45,19 +45,21 @@ def read_pairs(path: Path) -> list[Pair]:
     A table is .csv, else separated by tabs without quoting, with or without a header. Raises
     DatasetError if the file cannot be read, or holds fewer than `MIN_PAIRS`.
     """
-    text = _read_bytes(path).decode("utf-8-sig", "replace")
-    suffix = path.suffix.lower()
-    has_objects = suffix in OBJECTS
     try:
-        rows = list(_read_objects(text) if has_objects else _read_table(text, suffix))
+        text = path.read_bytes().decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise _unusable(path, f"{error.strerror or error}.") from None
+    suffix = path.suffix.lower()
+    try:
+        rows = list(_read_objects(text) if suffix == JSON_LINES else _read_table(text, suffix))
     except csv.Error as error:
         raise _unusable(path, f"It is no table: {error}.") from None
     pairs = []
     for number, row in enumerate(rows, 1):
         pair = _parse_pair(row)
         if pair is None:
-            is_header = number == 1 and not has_objects
-            if is_header:
+            may_be_header = number == 1 and suffix != JSON_LINES
+            if may_be_header:
                 continue
             raise _unusable(path, f"Row {number} is not two sentences and a number.")
         has_sentences = pair.first.strip() and pair.second.strip()
@@ -113,14 +115,8 @@ def _read_table(text: str, suffix: str) -> Iterator[list[str]]:
             yield row
 
 
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _unusable(path, f"{error.strerror or error}.") from None
-
-
 def _unusable(path: Path, why: str) -> DatasetError:
+    """Return the error for a file of sentence pairs."""
     return DatasetError(
         f"The sentence pairs in {path} cannot be used.",
         why,
@@ -149,18 +145,18 @@ class SentencePairs:
             self._name = path.name
             self._pairs = read_pairs(path)
         self._seed = seed
-        self._similarities: dict[str, NDArray[np.float64]] = {}
+        self._similarities: dict[str, Doubles] = {}
 
-    def take(self, name: str, candidate: Candidate) -> None:
+    def record(self, name: str, candidate: Candidate) -> None:
         """Record how similar a candidate finds the pairs' sentences. Raises CancelledError."""
         if not self._pairs:
             return
         similarity = candidate.similarity
-        first = candidate.query_vectors([pair.first for pair in self._pairs])
-        second = candidate.query_vectors([pair.second for pair in self._pairs])
+        first = candidate.query_vectors([pair.first for pair in self._pairs])  # (n, d)
+        second = candidate.query_vectors([pair.second for pair in self._pairs])  # (n, d)
         first_form = similarity.query_form(first)
         second_form = similarity.chunk_form(second)
-        products = np.einsum("nd,nd->n", first_form, second_form)
+        products = np.einsum("nd,nd->n", first_form, second_form)  # (n,)
         self._similarities[name] = similarity.of_products(products).astype(np.float64)
 
     def figures(self) -> SentenceFigures | None:
@@ -171,9 +167,9 @@ class SentencePairs:
         base = self._similarities[BASE]
         systems = {}
         differences = {}
-        for name, values in self._similarities.items():
-            systems[name] = spearman_interval(values, scores, seed=self._seed).percent()
+        for name, similarities in self._similarities.items():
+            systems[name] = spearman_interval(similarities, scores, seed=self._seed).percent()
             if name != BASE:
-                gap = spearman_difference(values, base, scores, seed=self._seed)
+                gap = spearman_difference(similarities, base, scores, seed=self._seed)
                 differences[name] = add_needed_pairs(gap, len(scores)).percent()
         return SentenceFigures(self._name, len(scores), systems, differences)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,10 +26,15 @@ from engine.queries.choosing import MODELS, backend_of, with_backend
 from engine.queries.opening import model_identity, open_chat
 from engine.queries.rules.tokens import fold
 
-LIMIT = 384  # Tokens of an answer.
-MAX_LENGTH = 60  # Characters of a substitute.
-MAX_PASSAGE = 4_000  # Characters of the passage that the model sees.
-Found = dict[str, str]
+MAX_TOKENS = 384
+"""Maximum number of tokens of an answer."""
+MAX_LENGTH = 60
+"""Maximum number of characters of a substitute."""
+MAX_PASSAGE = 4_000
+"""Maximum number of characters of the passage that the model sees."""
+
+Answer = dict[str, str]
+"""Lower-case word of a query → its substitute, or an empty text for a keyword."""
 
 
 class Word(Entry):
@@ -46,23 +51,21 @@ class Substitute(Word):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A question to the model about at most `max_words` words of each query.
+    """What the model is asked about at most `max_words` words of each query.
 
-    `name` is the name of its prompt and of its cache.
+    `name` is the name of its prompt and of its cache. `unit` names the queries in the progress.
     """
 
     name: str
     shape: Shape[Any]
     max_words: int
-
-    @property
-    def pattern(self) -> str:
-        """A glob pattern for the files that cache its answers."""
-        return f"{self.name}-*.jsonl"
+    unit: str
 
 
-SUBSTITUTES = Task("substitutes", Shape("words", Substitute), 12)
-KEYWORDS = Task("keywords", Shape("words", Word), 30)
+SUBSTITUTES = Task(
+    "substitutes", Shape("words", Substitute), 12, "queries whose words are replaced"
+)
+KEYWORDS = Task("keywords", Shape("words", Word), 30, "queries whose keywords are looked for")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,74 +86,7 @@ def fingerprint_language_model(snapshot: ProjectSnapshot, task: Task = SUBSTITUT
         return ""
     seed = snapshot.settings.training.seed
     prompt = load_prompt(task.name).version
-    return fingerprint(model=model_identity(snapshot), prompt=prompt, limit=LIMIT, seed=seed)
-
-
-def substitutes(
-    context: StageContext,
-    queries: Sequence[tuple[str, Sequence[str]]],
-    progress: Callable[[int], None],
-) -> tuple[list[Found], str]:
-    """Ask for substitutes, and return those of each query, and the model's name.
-
-    Each dict maps lower-case words to substitutes, for the words of which the model knows one.
-    Raises SettingsError, ModelError or StageError if the model cannot be asked, and CancelledError;
-    answers so far are kept.
-    """
-    questions = [Question(query, words) for query, words in queries]
-    return _ask_about(context, SUBSTITUTES, questions, progress), _name(context)
-
-
-def keywords(
-    context: StageContext, questions: Sequence[Question], progress: Callable[[int], None]
-) -> list[frozenset[str]]:
-    """Ask which words of each query are keywords of its passage, and return them in lower case.
-
-    The set is empty if the model names none. Raises what `substitutes` raises.
-    """
-    return [frozenset(found) for found in _ask_about(context, KEYWORDS, questions, progress)]
-
-
-def _ask_about(
-    context: StageContext,
-    task: Task,
-    questions: Sequence[Question],
-    progress: Callable[[int], None],
-) -> list[Found]:
-    """Return the model's answer to each question; cached answers are not requested again."""
-    path = (
-        context.project.path
-        / "cache"
-        / f"{task.name}-{fingerprint_language_model(context, task)}.jsonl"
-    )
-    former = _read(path)
-    kept: dict[str, Found] = {}
-    model: ChatModel | None = None
-    answers = []
-    try:
-        for number, question in enumerate(questions):
-            if context.should_stop():
-                raise CancelledError("Cancelled.")
-            words = list(dict.fromkeys(word.lower() for word in question.words))[: task.max_words]
-            wanted = Question(question.query, words, question.passage[:MAX_PASSAGE])
-            key = _hash_question(wanted)
-            answer = kept.get(key, former.get(key))
-            if answer is None:
-                model = model or open_chat(context, context, context.should_stop)
-                answer = _ask(model, task, wanted, context.settings.training.seed)
-                if answer is not None:
-                    _write(path, {**former, **kept, key: answer})
-            if answer is not None:
-                kept[key] = answer
-            answers.append(answer or {})
-            progress(number + 1)
-    finally:
-        if model is not None:
-            model.close()
-    if former.keys() - kept.keys():
-        _write(path, kept)
-    _forget(context.project.path, task, but=path)
-    return answers
+    return fingerprint(model=model_identity(snapshot), prompt=prompt, limit=MAX_TOKENS, seed=seed)
 
 
 def has_language_model(snapshot: ProjectSnapshot) -> bool:
@@ -165,13 +101,13 @@ def has_language_model(snapshot: ProjectSnapshot) -> bool:
 
 
 def choose_keywords(context: StageContext, questions: Sequence[Question]) -> list[frozenset[str]]:
-    """Return a language model's choice of keywords; if it cannot be asked, warn and return none."""
+    """Return which words of each query the model calls keywords of its passage, in lower case.
 
-    def progress(done: int) -> None:
-        context.progress(done, len(questions), "queries whose keywords are looked for")
-
+    The set is empty if it names none. If it cannot be asked, warns, and all sets are empty. Raises
+    CancelledError; answers so far are kept.
+    """
     try:
-        return keywords(context, questions, progress)
+        answers = _ask_about(context, KEYWORDS, questions)
     except CancelledError:
         raise
     except EngineError as error:
@@ -180,18 +116,19 @@ def choose_keywords(context: StageContext, questions: Sequence[Question]) -> lis
             f" language model: {error.what} {error.why}"
         )
         return [frozenset() for _ in questions]
+    return [frozenset(answer) for answer in answers]
 
 
 def ask_for_substitutes(
-    context: StageContext, queries: Sequence[tuple[str, Sequence[str]]]
-) -> tuple[list[Found], str]:
-    """Return a language model's substitutes; if it fails, warn and return none."""
+    context: StageContext, questions: Sequence[Question]
+) -> tuple[list[Answer], str]:
+    """Return the model's substitutes for words of each query, and the model's name.
 
-    def progress(done: int) -> None:
-        context.progress(done, len(queries), "queries whose words are replaced")
-
+    If it cannot be asked, warns and returns none, and an empty name. Raises CancelledError; answers
+    so far are kept.
+    """
     try:
-        return substitutes(context, queries, progress)
+        return _ask_about(context, SUBSTITUTES, questions), _name_model(context)
     except CancelledError:
         raise
     except EngineError as error:
@@ -202,33 +139,7 @@ def ask_for_substitutes(
         return [], ""
 
 
-def drop_unused_substitutes(snapshot: ProjectSnapshot, *, robustness: bool) -> None:
-    """Delete a language model's substitutes from former measurements if none is asked any more.
-
-    They are words of queries, so they must not outlive their use.
-    """
-    try:
-        model = robustness and fingerprint_language_model(snapshot)
-    except EngineError:
-        # The configured model may only be missing for now.
-        return
-    if not model:
-        forget_substitutes(snapshot.project.path)
-
-
-def forget_substitutes(project: Path) -> None:
-    """Delete all cached answers in a project's folder."""
-    for task in (SUBSTITUTES, KEYWORDS):
-        _forget(project, task)
-
-
-def _forget(project: Path, task: Task, but: Path | None = None) -> None:
-    for path in (project / "cache").glob(task.pattern):
-        if path != but:
-            delete_file(path)
-
-
-def _name(snapshot: ProjectSnapshot) -> str:
+def _name_model(snapshot: ProjectSnapshot) -> str:
     """Return the model's name in reports: that of its file or model, or the server's address."""
     settings = with_backend(snapshot).queries
     if backend_of(snapshot) == "endpoint":
@@ -238,7 +149,44 @@ def _name(snapshot: ProjectSnapshot) -> str:
     return find_gguf_file(snapshot.project.path, settings.model).name
 
 
-def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Found | None:
+def _ask_about(context: StageContext, task: Task, questions: Sequence[Question]) -> list[Answer]:
+    """Return the model's answer to each question; cached answers are not requested again.
+
+    Raises SettingsError, ModelError or StageError if the model cannot be asked, CancelledError.
+    """
+    recipe = fingerprint_language_model(context, task)
+    path = context.project.path / "cache" / f"{task.name}-{recipe}.jsonl"
+    cached = _read_cache(path)
+    used: dict[str, Answer] = {}
+    model: ChatModel | None = None
+    answers = []
+    try:
+        for number, question in enumerate(questions, 1):
+            if context.should_stop():
+                raise CancelledError("Cancelled.")
+            words = list(dict.fromkeys(word.lower() for word in question.words))[: task.max_words]
+            shortened = Question(question.query, words, question.passage[:MAX_PASSAGE])
+            key = _hash_question(shortened)
+            answer = used.get(key, cached.get(key))
+            if answer is None:
+                model = model or open_chat(context, context, context.should_stop)
+                answer = _ask(model, task, shortened, context.settings.training.seed)
+                if answer is not None:
+                    _write_cache(path, {**cached, **used, key: answer})
+            if answer is not None:
+                used[key] = answer
+            answers.append(answer or {})
+            context.progress(number, len(questions), task.unit)
+    finally:
+        if model is not None:
+            model.close()
+    if cached.keys() - used.keys():
+        _write_cache(path, used)
+    _delete_caches(context.project.path, task, but=path)
+    return answers
+
+
+def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Answer | None:
     """Return the model's answer, or None if another attempt may succeed, as with a busy server."""
     words = question.words
     if not words:
@@ -250,53 +198,81 @@ def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Found |
     }
     message = load_prompt(task.name).fill(values)
     try:
-        reply = model.complete(Request(message, task.shape, len(words), LIMIT, seed))
+        reply = model.complete(Request(message, task.shape, len(words), MAX_TOKENS, seed))
         entries = task.shape.read(reply.text)
     except UnansweredError as error:
         return {} if error.lasting else None
     except BadAnswerError:
         return {}
-    if reply.cut:  # The last word is incomplete.
+    if reply.cut:
+        # The last word is incomplete.
         entries = entries[:-1]
-    if task is KEYWORDS:
-        named = [entry.word.strip().lower() for entry in entries]
-        return {word: "" for word in named if word in words}
-    return dict(_select_usable(entries, set(words)))
-
-
-def _select_usable(entries: Sequence[Substitute], words: set[str]) -> Iterator[tuple[str, str]]:
+    answer = {}
     for entry in entries:
         word = entry.word.strip().lower()
-        other = " ".join(entry.other.split())
-        if (
-            word in words
-            and other
-            and other.isprintable()
-            and len(other) <= MAX_LENGTH
-            and word not in fold(other)
-        ):
-            yield word, other
+        if word not in words:
+            continue
+        if task is KEYWORDS:
+            answer[word] = ""
+            continue
+        substitute = " ".join(entry.other.split())
+        if _is_usable(substitute, word):
+            answer[word] = substitute
+    return answer
 
 
-def _read(path: Path) -> dict[str, Found]:
+def _is_usable(substitute: str, word: str) -> bool:
+    """Tell whether a substitute is a short printable text without the word itself."""
+    if not substitute.isprintable() or not 0 < len(substitute) <= MAX_LENGTH:
+        return False
+    return word not in fold(substitute)
+
+
+def drop_unused_substitutes(snapshot: ProjectSnapshot, *, robustness: bool) -> None:
+    """Delete a language model's answers from former measurements if none is asked any more.
+
+    `robustness`: perturbed queries are measured. The answers are words of queries, so they must not
+    outlive their use.
+    """
+    try:
+        is_used = robustness and fingerprint_language_model(snapshot)
+    except EngineError:
+        # The configured model may only be missing for now.
+        return
+    if not is_used:
+        forget_substitutes(snapshot.project.path)
+
+
+def forget_substitutes(project: Path) -> None:
+    """Delete all cached answers in a project's folder."""
+    for task in (SUBSTITUTES, KEYWORDS):
+        _delete_caches(project, task)
+
+
+def _delete_caches(project: Path, task: Task, but: Path | None = None) -> None:
+    """Delete the files that cache a task's answers, all `but` one."""
+    for path in (project / "cache").glob(f"{task.name}-*.jsonl"):
+        if path != but:
+            delete_file(path)
+
+
+def _read_cache(path: Path) -> dict[str, Answer]:
     """Return the cached answers by key; unreadable lines are left out and so asked for again."""
-    found = {}
+    answers = {}
     with suppress(OSError):
         for line in path.read_text(encoding="utf-8").splitlines():
             with suppress(ValueError, KeyError, TypeError):
                 entry = json.loads(line)
-                found[entry["key"]] = {
+                answers[entry["key"]] = {
                     str(word): str(other) for word, other in entry["words"].items()
                 }
-    return found
+    return answers
 
 
-def _write(path: Path, answers: Mapping[str, Found]) -> None:
+def _write_cache(path: Path, answers: Mapping[str, Answer]) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    write_text(
-        path,
-        "".join(json.dumps({"key": key, "words": found}) + "\n" for key, found in answers.items()),
-    )
+    lines = [json.dumps({"key": key, "words": words}) + "\n" for key, words in answers.items()]
+    write_text(path, "".join(lines))
 
 
 def _hash_question(question: Question) -> str:

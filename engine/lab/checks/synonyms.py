@@ -11,18 +11,24 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Floats
 from engine.encoders.geometry.similarity import unit_rows
 from engine.lab.checks.perturbation import words_of
 
 WINDOW = 4
+"""Words on each side of a word that are its context."""
 MIN_COUNT = 5
 MAX_WORDS = 10_000
+"""Number of the most frequent words that are compared."""
 MAX_CONTEXTS = 1_000
+"""Number of the most frequent words that count as contexts."""
 MIN_COSINE = 0.2
+MAX_NEIGHBOURS = 10
+"""Number of a word's nearest neighbours among which one of another stem is looked for."""
 _SMOOTHING = 0.75
 _BLOCK = 500_000
+"""Number of pairs that are counted at once, which limits the memory."""
 Terms = Callable[[str], Collection[str]]
 
 
@@ -37,6 +43,7 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     for row in rows:
         counts.update(row)
     stems = {}
+    # Twice as many, since frequent words may be stop words, which have no stem.
     for word, count in counts.most_common(2 * MAX_WORDS):
         stem = frozenset(terms(word))
         if stem and count >= MIN_COUNT:
@@ -47,30 +54,31 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     if not known or len(words) < 2:
         return {}
     contexts = min(MAX_CONTEXTS, len(words))
-    profiles = _profiles(cooccurrences(rows, row_of, contexts, len(words)))
+    profiles = _build_profiles(count_cooccurrences(rows, row_of, contexts, len(words)))
     known_rows = [row_of[word] for word in known]
-    cosines = profiles[known_rows] @ profiles.T
+    cosines = profiles[known_rows] @ profiles.T  # (known, words)
     synonyms = {}
     for word, similarities in zip(known, cosines, strict=True):
-        for nearest in np.argsort(-similarities, kind="stable")[:10]:
+        for nearest in np.argsort(-similarities, kind="stable")[:MAX_NEIGHBOURS]:
             neighbour = words[nearest]
-            is_same_stem = stems[neighbour] & stems[word]
-            if similarities[nearest] >= MIN_COSINE and not is_same_stem:
+            shared_stems = stems[neighbour] & stems[word]
+            if similarities[nearest] >= MIN_COSINE and not shared_stems:
                 synonyms[word] = neighbour
                 break
     return synonyms
 
 
-def cooccurrences(
-    rows: Sequence[Sequence[str]], row_of: dict[str, int], contexts: int, count: int
-) -> NDArray[np.float32]:
-    """Count (count, contexts) how often a word is near each of the most frequent words.
+def count_cooccurrences(
+    texts: Sequence[Sequence[str]], row_of: dict[str, int], contexts: int, count: int
+) -> Floats:
+    """Return how often each word is near each of the most frequent ones (count, contexts).
 
-    `row_of` numbers the words by frequency; other words are skipped.
+    `texts` are words in order. `row_of` numbers `count` words by frequency, of which the first are
+    contexts, too; other words are skipped.
     """
     numbers: list[int] = []
-    for row in rows:
-        numbers += [row_of.get(word, -1) for word in row]
+    for words in texts:
+        numbers += [row_of.get(word, -1) for word in words]
         # No window may reach from one text into the next.
         numbers += [-1] * WINDOW
     flat = np.array(numbers, dtype=np.int64)
@@ -80,6 +88,7 @@ def cooccurrences(
         after = flat[offset:]
         for word, context in ((before, after), (after, before)):
             counted = (word >= 0) & (context >= 0) & (context < contexts)
+            # Places of the pairs in the matrix, row after row.
             cells = word[counted] * contexts + context[counted]
             for start in range(0, len(cells), _BLOCK):
                 block = cells[start : start + _BLOCK]
@@ -88,11 +97,16 @@ def cooccurrences(
     return counts.reshape(count, contexts)
 
 
-def _profiles(counts: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return unit rows of positive pointwise mutual information, 0 for words that have none."""
-    words = counts.sum(axis=1, keepdims=True)
-    contexts = counts.sum(axis=0, keepdims=True) ** _SMOOTHING
-    expected = words * (contexts / max(float(contexts.sum()), 1.0))
+def _build_profiles(counts: Floats) -> Floats:
+    """Return unit rows (words, contexts) of positive pointwise mutual information.
+
+    PPMI(w, c) = max(0, log(#(w, c) / (#(w) · p(c)))), p(c) = #(c)^0.75 / Σ #(c′)^0.75 (Levy,
+    Goldberg & Dagan 2015). The row of a word without any is 0.
+    """
+    words = counts.sum(axis=1, keepdims=True)  # #(w), (words, 1)
+    contexts = counts.sum(axis=0, keepdims=True) ** _SMOOTHING  # #(c)^0.75, (1, contexts)
+    expected = words * (contexts / max(float(contexts.sum()), 1.0))  # #(w) · p(c)
     defined = (expected > 0) & (counts > 0)
+    # Where nothing was counted, the ratio is 1 and its logarithm 0.
     ratios = np.divide(counts, expected, out=np.ones_like(counts), where=defined)
     return unit_rows(np.maximum(np.log(ratios), 0))

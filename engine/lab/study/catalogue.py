@@ -46,9 +46,9 @@ class Entry(BaseModel):
 class Chart(Entry):
     """A chart of a study.
 
-    `line`: `y` of the last system over the setting `x` ("1/…": over its inverse), with a line for
-    each value of the setting `by`. `scatter`: `x` and `y` of each row. `gap`: the difference `y` of
-    each row. The other kinds are densities.
+    `line`: the column `y` over the setting `x` ("1/…": over its inverse), with a line for each
+    value of the setting `by`. `scatter`: the columns `x` and `y` of each row. `gap`: the difference
+    `y` of each row. The other kinds are densities.
     """
 
     kind: Literal["line", "scatter", "gap", "similarities", "general similarities", "distances"]
@@ -67,15 +67,14 @@ class Correlation(Entry):
 class Study(Entry):
     """A study.
 
-    `source`: the paper's table. `also`: other names of the study. `shows`: what it shows;
-    `differs`: how it differs from the paper. `trainings`: label and settings of each cell, trained
-    and measured `by` the stages or as Mafin's comparison. `systems`: the systems compared, with
-    their labels. `columns`: measures; of several names separated by a bar, the first that was
-    measured counts. `facts`: what to report about the project as it is, in place of trainings.
+    `source`: the paper's table. `shows`: what it shows; `differs`: how it differs from the paper.
+    `trainings`: label and settings of each cell, trained and measured `by` the stages or as Mafin's
+    comparison. `systems`: the systems compared, with their labels. `columns`: measures; of several
+    names separated by a bar, the first that was measured counts. `facts`: what to report about the
+    project as it is, in place of trainings.
     """
 
     name: str
-    also: list[str] = []
     source: str
     shows: str
     differs: str
@@ -95,28 +94,25 @@ class Study(Entry):
             return self.columns
         return [*self.columns, STEP]
 
-    def at(self, top: int) -> Study:
-        """Return the study with bootstrapped figures over the best `top` hits of a query.
+    def with_top_k(self, top_k: int) -> Study:
+        """Return the study with columns such as accuracy@3 in place of accuracy@5.
 
-        `top` is the option lab.top_k.
+        `top_k` is the option lab.top_k, the K of bootstrapped figures.
         """
 
         def rename(columns: list[str]) -> list[str]:
-            return [re.sub(r"^(accuracy|nDCG)@5", rf"\1@{top}", column) for column in columns]
+            return [re.sub(r"^(accuracy|nDCG)@5", rf"\1@{top_k}", column) for column in columns]
 
-        return self.model_copy(
-            update={
-                "columns": rename(self.columns),
-                "correlations": [
-                    each.model_copy(update={"of": rename(each.of)}) for each in self.correlations
-                ],
-            }
-        )
+        correlations = []
+        for correlation in self.correlations:
+            correlations.append(correlation.model_copy(update={"of": rename(correlation.of)}))
+        changes = {"columns": rename(self.columns), "correlations": correlations}
+        return self.model_copy(update=changes)
 
     def with_measured_names(self, measured: Collection[str]) -> Study:
-        """Return the study with one name for each column: the first of its names that was measured.
+        """Return the study with one name for each column, the first of them that was measured.
 
-        `measured`: the names of all measures that any training has.
+        Without any, that is the first. `measured`: the names of all measures that any training has.
         """
 
         def choose(column: str) -> str:
@@ -134,14 +130,15 @@ class Study(Entry):
 def catalogue() -> dict[str, Study]:
     """Return every study by name."""
     data = tomllib.loads(asset_path("studies.toml").read_text(encoding="utf-8"))
+    # An entry of `cells` stands for a training with each combination of the values in `vary`.
     trainings_of: dict[str, list[tuple[str, Changes]]] = {}
-    for name, cell in data["cells"].items():
+    for cell_name, cell in data["cells"].items():
         label = cell.pop("label", "")
         vary = cell.pop("vary", {})
-        trainings_of[name] = []
+        trainings_of[cell_name] = []
         for varied in combinations(vary):
             changes = {**FIXED, **cell, **varied}
-            trainings_of[name].append((label or label_of(varied), changes))
+            trainings_of[cell_name].append((label or label_of(varied), changes))
     studies = {}
     for name, entry in data["studies"].items():
         trainings: list[tuple[str, Changes]] = []
@@ -156,10 +153,7 @@ def study_of(name: str) -> Study:
 
     Raises UsageError for an unknown name, with the nearest one.
     """
-    studies = {}
-    for study in catalogue().values():
-        for known_name in (study.name, *study.also):
-            studies[known_name] = study
+    studies = catalogue()
     if name not in studies:
         raise unknown_name("study", name, studies, code="study-unknown")
     return studies[name]

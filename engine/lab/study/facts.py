@@ -11,7 +11,7 @@ from typing import Any
 
 from engine.evaluation.query_sets import build_query_sets
 from engine.lab.checks.perturbation import MASK, content_terms
-from engine.lab.checks.robustness import Trial, make_trial
+from engine.lab.checks.robustness import PerturbedQueries, perturb_queries
 from engine.lab.checks.substitutes import (
     ask_for_substitutes,
     choose_keywords,
@@ -23,11 +23,13 @@ from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.store import Store
 
 Labelled = Iterator[tuple[str, dict[str, Any]]]
+"""Label of each row → value of each column."""
 SHOWN = 3
+"""Number of queries, and of answers of each, that a table shows."""
 BEGINNING = 200
-"""Characters of a document that answers a question."""
+"""Number of characters shown of a document that answers a question."""
 CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "substituted"}
-"""Column of each condition."""
+"""Condition → column of the queries that it makes."""
 
 
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
@@ -36,6 +38,7 @@ def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
 
 
 def _list_statistics(project: ProjectFolder) -> Labelled:
+    """Yield one row: the numbers of documents and queries, and the settings of ranking."""
     settings = project.settings()
     with closing(project.store()) as store:
         counts = store.counts()
@@ -62,18 +65,19 @@ def _list_statistics(project: ProjectFolder) -> Labelled:
 def _list_questions(project: ProjectFolder) -> Labelled:
     """Yield the first judged questions and their answers: evidence, or how documents begin."""
     with closing(project.store()) as store:
-        ids = {each.external_id or each.path: each.id for each in store.documents()}
+        documents = store.documents()
+        ids = {document.external_id or document.path: document.id for document in documents}
         for number, judged in enumerate(store.judged()[:SHOWN], 1):
             answers = list(judged.evidence)
             if not answers and judged.path:
                 answers = [judged.path]
             elif not answers:
                 names = [name for name, grade in judged.grades if grade > 0]
-                answers = [_begin(store, ids.get(name)) or name for name in names[:SHOWN]]
+                answers = [_read_beginning(store, ids.get(name)) or name for name in names[:SHOWN]]
             yield str(number), {"question": judged.text, "answer": " … ".join(answers)}
 
 
-def _begin(store: Store, document_id: int | None) -> str:
+def _read_beginning(store: Store, document_id: int | None) -> str:
     """Return the first characters of a document, empty if there is none."""
     document = store.document(document_id) if document_id is not None else None
     if document is None:
@@ -93,27 +97,30 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
         terms = content_terms(context.need(LexicalInfo).info.language)
         judged = build_query_sets(context, chunks)[0]
         seed = context.settings.training.seed
-        trial = make_trial(judged, chunks, terms, seed)
-        if trial is None:
+        perturbed = perturb_queries(judged, chunks, terms, seed)
+        if perturbed is None:
             return
-        by_masks = sorted(_texts(trial), key=lambda row: -row.get("masked", "").count(MASK))
-        rows = by_masks[:SHOWN]
-        originals = {row["original"] for row in rows}
-        places = [row for row in judged.usable() if judged.texts[row] in originals]
-        few = replace(
-            judged,
-            judgments=[judged.judgments[row] for row in places],
-            matches=[judged.matches[row] for row in places],
+        most_masks = sorted(
+            _list_texts(perturbed), key=lambda row: row.get("masked", "").count(MASK), reverse=True
         )
-        with_model = None
+        rows = most_masks[:SHOWN]
+        # A language model is only asked about the queries that are shown.
+        by_model = {}
         if has_language_model(context):
+            originals = {row["original"] for row in rows}
+            shown = [row for row in judged.usable() if judged.texts[row] in originals]
+            few = replace(
+                judged,
+                judgments=[judged.judgments[row] for row in shown],
+                matches=[judged.matches[row] for row in shown],
+            )
             ask = partial(ask_for_substitutes, context)
             choose = partial(choose_keywords, context)
-            with_model = make_trial(few, chunks, terms, seed, ask, choose)
-    by_model = {}
-    if with_model is not None and with_model.synonyms.model:
-        by_model = {row["original"]: row for row in _texts(with_model)}
+            with_model = perturb_queries(few, chunks, terms, seed, ask, choose)
+            if with_model is not None and with_model.synonyms.model:
+                by_model = {row["original"]: row for row in _list_texts(with_model)}
     for number, row in enumerate(rows, 1):
+        # Words that documents use alike are no synonyms.
         row.pop("substituted", None)
         original = row["original"]
         if original in by_model:
@@ -121,13 +128,13 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
         yield str(number), row
 
 
-def _texts(trial: Trial) -> list[dict[str, str]]:
+def _list_texts(perturbed: PerturbedQueries) -> list[dict[str, str]]:
     """Return the texts of each query under the conditions of `CHANGED`, by column."""
-    texts = trial.perturbed.texts
-    rows: list[dict[str, str]] = [{} for _ in range(trial.queries)]
-    for place, condition in enumerate(trial.conditions):
+    texts = perturbed.query_set.texts
+    rows: list[dict[str, str]] = [{} for _ in range(perturbed.queries)]
+    for block, condition in enumerate(perturbed.conditions):
         if condition.kind in CHANGED:
-            start = place * trial.queries
+            start = block * perturbed.queries
             for number, row in enumerate(rows):
                 row[CHANGED[condition.kind]] = texts[start + number]
     return rows

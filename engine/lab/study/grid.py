@@ -69,10 +69,12 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
         raise UsageError(
             "The sweep has no grid.", "It would train nothing.", _EXAMPLE, code="grid-invalid"
         )
+    # Cells of the same depth follow one another, in the order in which the depths were given.
     depths = wanted.get("ranking.k", [None])
     by_depth = sorted(
         combinations(wanted), key=lambda changes: depths.index(changes.get("ranking.k"))
     )
+    # A setting with one value tells no cells apart.
     varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
     cells = []
     for number, changes in enumerate(by_depth, 1):
@@ -89,7 +91,7 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
 
 
 def twin_of(cells: Sequence[Cell], cell: Cell) -> Cell | None:
-    """Return the earlier cell that trains exactly the same, or None."""
+    """Return the earlier cell that trains and is measured exactly the same, or None."""
     for earlier in cells:
         if earlier.key == cell.key and earlier.number < cell.number:
             return earlier
@@ -102,7 +104,7 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def label_of(varied: Mapping[str, Any]) -> str:
-    """Describe settings without the names of their sections."""
+    """Describe settings without the names of their sections, such as "m 6, strategy uniform"."""
     parts = []
     for name, value in varied.items():
         _, _, key = name.partition(".")
@@ -149,10 +151,11 @@ def cell_key(
     encoder: str = "",
     times: Sequence[int] = (),
 ) -> str:
-    """Return a fingerprint of what the cell's figures depend on.
+    """Return a fingerprint of what the figures of a cell with these `changes` depend on.
 
-    `encoder`: the fingerprint of a base encoder other than the project's. `times`: when the files
-    that the cell is measured with changed.
+    `settings` are the project's, `chunks` how many it has. `encoder`: the fingerprint of a base
+    encoder other than the project's. `times`: when the files that the cell is measured with
+    changed.
     """
     parts = _trained_parts(changes, settings, chunks)
     if times:
@@ -164,13 +167,13 @@ def cell_key(
 def training_key(
     changes: Mapping[str, Any], settings: Settings, chunks: int, encoder: str = ""
 ) -> str:
-    """Return a fingerprint of what the cell's training depends on, for the arguments of cell_key.
+    """Return a fingerprint of what the cell's training depends on.
 
-    It leaves out what the cell is measured with.
+    It takes the arguments of `cell_key`, and leaves out what the cell is measured with.
     """
-    chosen = _without_sections(changes, (*SECTIONS, *MEASURING))
+    others = _without_sections(changes, (*SECTIONS, *MEASURING))
     parts = _trained_parts(changes, settings, chunks)
-    return fingerprint(encoder=encoder, chosen=chosen, **parts)
+    return fingerprint(encoder=encoder, chosen=others, **parts)
 
 
 def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
@@ -183,7 +186,10 @@ def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> di
 
 
 def _trained_parts(changes: Mapping[str, Any], settings: Settings, chunks: int) -> dict[str, Any]:
-    """Return what [ranking] and [training] come to, without what has no effect with the loss."""
+    """Return what [ranking] and [training] come to, without what has no effect with the loss.
+
+    So two cells whose settings differ without an effect are one.
+    """
     changed = changed_settings(settings, changes)
     ranking = changed.ranking
     config = config_of(changed)
@@ -222,11 +228,12 @@ def steps_of(cell: Cell, settings: Settings, queries: int) -> int:
 
 
 def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings:
-    """Return all settings of a cell; raises SettingsError that names the cell."""
+    """Return all settings of a cell with these changes. Raises SettingsError that names them."""
     try:
         changes_of_settings, _ = split_options(changes)
         dumped = settings.model_dump(exclude_none=True)
         changed = validate(apply_changes(dumped, changes_of_settings))
+        # Raises for settings that no training can have together.
         config_of(changed)
     except SettingsError as error:
         named = ", ".join(f"{name} = {format_toml_value(value)}" for name, value in changes.items())

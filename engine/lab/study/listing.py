@@ -22,8 +22,9 @@ from engine.settings.schema import Settings
 class Listed:
     """A study in the list, or all of them.
 
-    `cells`: its trainings. For a project: how many of them are `to_do` and the `seconds` they take,
-    `more` if some work is not included in these, and what the project is `missing`.
+    `cells`: the number of its trainings. For a project: how many of them are `to_do` and the
+    `seconds` they take, `more` if some work is not included in these, and what the project is
+    `missing`.
     """
 
     name: str
@@ -64,7 +65,7 @@ def listing(
     if the project has no queries yet.
     """
     basis, chunks = basis_of(project) if project else (None, 0)
-    whole = Listed(
+    in_one_go = Listed(
         name="all",
         source="All of these that the project has the data for",
         shows="in one go",
@@ -73,9 +74,9 @@ def listing(
     )
     measured: set[str] = set()
     trained: set[str] = set()
-    trainings_of_all: set[str] = set()
+    all_trainings: set[str] = set()
     for study in catalogue().values():
-        known = Listed(
+        entry = Listed(
             name=study.name,
             source=study.source,
             shows=study.shows,
@@ -83,33 +84,33 @@ def listing(
             cells=len(study.trainings),
         )
         if project is None or basis is None:
-            yield known
+            yield entry
             continue
         try:
             cells = study_cells(project, study, chunks, models, seeds, settings)
             run = StudyRun(project, study, cells, basis)
         except EngineError as error:
-            yield replace(known, missing=f"{error.what} {error.to_do}")
+            yield replace(entry, missing=f"{error.what} {error.to_do}")
             continue
         to_do = run.to_do()
         to_train = run.to_train()
-        known = replace(known, cells=len(cells), to_do=len(to_do))
-        yield _add_cost(known, run, to_do, to_train)
+        entry = replace(entry, cells=len(cells), to_do=len(to_do))
+        yield _add_cost(entry, run, to_do, to_train)
         # What another study has measured or trained costs nothing more.
-        others = [cell for cell in to_do if cell.key not in measured]
+        unmeasured = [cell for cell in to_do if cell.key not in measured]
         untrained = [cell for cell in to_train if cell.training not in trained]
-        whole = _add_cost(whole, run, others, untrained)
+        in_one_go = _add_cost(in_one_go, run, unmeasured, untrained)
         measured.update(cell.key for cell in to_do)
         trained.update(cell.training for cell in to_train)
-        trainings_of_all.update(cell.training for cell in run.cells)
+        all_trainings.update(cell.training for cell in run.cells)
     if project is not None:
-        yield replace(whole, cells=len(trainings_of_all), to_do=len(trained))
+        yield replace(in_one_go, cells=len(all_trainings), to_do=len(trained))
 
 
-def _add_cost(known: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Cell]) -> Listed:
+def _add_cost(entry: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Cell]) -> Listed:
     """Add the cost of cells to do, of which some are to be trained, to an entry of the list."""
-    seconds = known.seconds
-    more = known.more
+    seconds = entry.seconds
+    more = entry.more
     with closing(run.project.store()) as store:
         for cell in to_do:
             settings = _estimated_settings(run, cell)
@@ -121,7 +122,7 @@ def _add_cost(known: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Ce
                 spent["train"] *= run.count_trainings(cell)
             seconds += sum(spent.values())
             more = more or bool(unknown) or run.study.by != "stages"
-    return replace(known, seconds=round(seconds, 1), more=more)
+    return replace(entry, seconds=round(seconds, 1), more=more)
 
 
 def _estimated_settings(run: StudyRun, cell: Cell) -> Settings:

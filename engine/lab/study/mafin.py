@@ -39,8 +39,13 @@ if TYPE_CHECKING:
     from engine.training.trainer import TrainResult
 
 LINEAR_RATE = 1e-4
+"""Learning rate of linear maps."""
+RANK = 64
+"""Rank of the second linear map."""
 BLACK_BOX = "black box"
-UNTRAINED = (BLACK_BOX, "small model", "concatenation")
+SMALL = "small model"
+CONCATENATION = "concatenation"
+UNTRAINED = (BLACK_BOX, SMALL, CONCATENATION)
 TUNED = "tuned small model"
 TRAINED = {
     TUNED: "small",
@@ -66,9 +71,10 @@ Result = TypeVar("Result", bound=Checked)
 
 @dataclass(slots=True)
 class SmallTrainings:
-    """What the trainings of the small model took: best `steps` by kind, and `seconds` of all.
+    """What the trainings of the small model took.
 
-    Seconds are over all runs, and of each label smoothing that was tried.
+    `steps`: kind of training, as in `TRAINED` → the step that was kept. `seconds`: of all trainings
+    over all runs, with each label smoothing that was tried.
     """
 
     steps: dict[str, int] = field(default_factory=dict)
@@ -86,19 +92,19 @@ def count_trainings(settings: Settings) -> int:
 def train_systems(
     context: StageContext,
     folder: Path,
-    rank: int = 64,
+    rank: int = RANK,
     trainings: SmallTrainings | None = None,
     *,
     untrained: bool = False,
 ) -> Iterator[tuple[str, Encoder]]:
     """Yield the rows of tables 1 to 4: names and encoders, each trained when it is requested.
 
-    Trainings use the project's recipe (`training.preset = "mafin"` is the paper's) and the rankings
-    of the stage `rank`; they differ in what is trained and what the loss sees. Checkpoints and
-    adapters are kept in `folder`, so a second call trains none of them again. `rank`: the rank of
-    the second linear map. `trainings`: receives what the small model's took. `untrained`: yield
-    only the rows that need no training. Raises UsageError without encoder.small_model, and what
-    training raises.
+    METHODS.md §2, "Comparison methods". Trainings use the project's recipe (`training.preset =
+    "mafin"` is the paper's) and the rankings of the stage `rank`; they differ in what is trained
+    and what the loss sees. Checkpoints and adapters are kept in `folder`, so a second call trains
+    none of them again. `rank`: the rank of the second linear map. `trainings`: receives what the
+    small model's took. `untrained`: yield only the rows that need no training. Raises UsageError
+    without encoder.small_model, and what training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.job import Job
@@ -108,15 +114,15 @@ def train_systems(
     source = _require_small_model(encoder_source(chosen))
     black_box = add_cache(context, source.black_box.load(chosen.max_tokens, report=context.choose))
 
-    def small(adapter: Path | None = None) -> Encoder:
+    def load_small(adapter: Path | None = None) -> Encoder:
         return add_cache(context, source.small.load(chosen.max_tokens, adapter))
 
     yield BLACK_BOX, black_box
-    yield UNTRAINED[1], small()
-    yield UNTRAINED[2], AugmentedEncoder(black_box, small())
+    yield SMALL, load_small()
+    yield CONCATENATION, AugmentedEncoder(black_box, load_small())
     if untrained:
         return
-    done = trainings or SmallTrainings()
+    trainings = trainings or SmallTrainings()
     config = resolve_config(context)
     data = training_data(context, config)
     hardware = training_hardware(context)
@@ -125,6 +131,7 @@ def train_systems(
     searches_smoothing = config.objective == "plackett_luce" and not smoothing_is_set
 
     def choose_smoothing(train: Callable[[float], Result]) -> Result:
+        """Return the training with the best label smoothing, or with the one that is set."""
         if not searches_smoothing:
             return train(config.label_smoothing)
         smoothing, result = best_smoothing(train, config.label_smoothing)
@@ -132,30 +139,35 @@ def train_systems(
         context.choose("label smoothing", f"{smoothing:g}", why)
         return result
 
-    def train_small(kind: Augmentation | None) -> Encoder:
+    def train_small(augmentation: Augmentation | None) -> Encoder:
+        """Train the small model by the vectors that it augments, or (None) by its own alone."""
+        kind = augmentation or "small"
+
         def train(smoothing: float) -> TrainResult:
             job = Job(
                 model=source.folder,
                 data=data,
-                config=replace(config, augmentation=kind, label_smoothing=smoothing),
+                config=replace(config, augmentation=augmentation, label_smoothing=smoothing),
                 hardware=hardware,
-                folder=folder / (kind or "small") / f"{smoothing:g}",
+                folder=folder / kind / f"{smoothing:g}",
                 emit=context.emit,
                 should_stop=context.should_stop,
                 should_finish=context.should_finish,
             )
             result = train_once(job)
-            done.seconds += result.seconds
+            trainings.seconds += result.seconds
             return result
 
         result = choose_smoothing(train)
-        done.steps[kind or "small"] = result.best_step
-        return small(result.adapter)
+        trainings.steps[kind] = result.best_step
+        return load_small(result.adapter)
 
-    def map_black_box(of_rank: int | None) -> Encoder:
+    def map_black_box(map_rank: int | None) -> Encoder:
+        """Train W of normalised W e: I + A, or with a rank I + U Vᵀ."""
+
         def train(smoothing: float) -> LinearMap:
-            mild = replace(config, learning_rate=LINEAR_RATE, label_smoothing=smoothing)
-            return train_linear_map(data, mild, of_rank)
+            map_config = replace(config, learning_rate=LINEAR_RATE, label_smoothing=smoothing)
+            return train_linear_map(data, map_config, map_rank)
 
         return MappedEncoder(black_box, choose_smoothing(train).matrix)
 
@@ -232,9 +244,7 @@ def measure_encoder(
     queries = encoder.encode_queries(judged.texts, lambda _done: context.check_stop())
     allowed = rankers.find_allowed(judged)
     ids, _ = rankers.nearest(queries, vectors, allowed, encoder.similarity)
-    rows = judged.usable()
-    judgments = [judged.judgments[row] for row in rows]
-    return measure(ids[rows], judgments, rankers.document_of, MAFIN)
+    return measure(ids[judged.usable()], judged.usable_judgments(), rankers.document_of, MAFIN)
 
 
 def compare_with_black_box(
@@ -265,13 +275,12 @@ def compare_with_black_box(
         )
         chunks = store.chunks()
         judged = measured_sets(context, chunks)[0]
-        reason = why_untrained(settings, store.queries(), chunks, graded_texts_if_selected(context))
+        graded = graded_texts_if_selected(context)
+        reason = why_untrained(settings, store.queries(), chunks, graded)
         trainings = SmallTrainings()
+        systems = train_systems(context, folder, trainings=trainings, untrained=bool(reason))
         values = {}
-        untrained = bool(reason)
-        for name, encoder in train_systems(
-            context, folder, trainings=trainings, untrained=untrained
-        ):
+        for name, encoder in systems:
             values[name] = measure_encoder(context, encoder, chunks, judged)
     trained = [name for name in values if name not in UNTRAINED]
     pairs = {(name, BLACK_BOX): MAFIN for name in values if name != BLACK_BOX}
@@ -281,7 +290,7 @@ def compare_with_black_box(
         pairs,
         settings.evaluation.bootstrap_samples,
         settings.training.seed,
-        clusters_of(judged.judgments[row] for row in judged.usable()),
+        clusters_of(judged.usable_judgments()),
     )
     rows: dict[str, Values] = {}
     for name, by_metric in figures.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,8 +20,8 @@ from engine.evaluation.rankers import Rankers, rank_within
 from engine.lab.checks.diagnostics import (
     Ranked,
     Similarities,
-    basis_of,
     describe,
+    find_usable_set,
     similarities_of,
 )
 from engine.lab.checks.options import LabOptions
@@ -32,7 +32,6 @@ from engine.project.stage import StageContext
 
 Values = dict[str, Any]
 """Measure → {value, low, high}, or a number or text alone."""
-PARTS = ("systems", "differences")
 SETS = {"judged": "", "measuring": "", "document": "document-written ", "synthetic": "held-out "}
 """Kind of queries → prefix of the names of their measures.
 
@@ -45,8 +44,8 @@ ALL = ", all queries"
 """Suffix of a column that covers all queries, without bootstrap."""
 SUBSTITUTE = "substitute"
 """Prefix of conditions that replace words by synonyms, which takes a language model."""
-SPREADS = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
-"""Student's t at 97.5 % for one to nine degrees of freedom."""
+STUDENT_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+"""97.5th percentiles of Student's t for one to nine degrees of freedom."""
 
 
 def collect_figures(report: Mapping[str, Any]) -> dict[str, Values]:
@@ -64,7 +63,7 @@ def collect_figures(report: Mapping[str, Any]) -> dict[str, Values]:
         _add_table(rows, query_set["comparison"], SETS[query_set["kind"]])
     general = report["general"] or {}
     _add_table(rows, general, "general ")
-    _add_diagnostics(rows, report["diagnostics"], "")
+    _add_diagnostics(rows, report["diagnostics"])
     _add_diagnostics(rows, general.get("geometry", {}), "general ")
     if report["sentences"]:
         _add_sentence_pairs(rows, report["sentences"])
@@ -86,8 +85,7 @@ def _add_table(
 
     `prefix` precedes the names of the measures, `suffix` follows those of the systems.
     """
-    for part in PARTS:
-        sign = "Δ " if part == "differences" else ""
+    for part, sign in (("systems", ""), ("differences", "Δ ")):
         for system, figures in table.get(part, {}).items():
             row = rows[f"{system}{suffix}"]
             for name, figure in figures.items():
@@ -95,8 +93,9 @@ def _add_table(
 
 
 def _add_diagnostics(
-    rows: dict[str, Values], diagnostics: Mapping[str, Mapping[str, Any]], prefix: str
+    rows: dict[str, Values], diagnostics: Mapping[str, Mapping[str, Any]], prefix: str = ""
 ) -> None:
+    """Add an encoder's diagnostics, without the unit in their names."""
     for system, figures in diagnostics.items():
         for name, figure in figures.items():
             rows[system][prefix + name.removesuffix(", percent")] = figure
@@ -147,7 +146,7 @@ def read_value(values: Values, column: str) -> Any:
 
 
 def read_number(value: Any) -> float | None:
-    """Return the mean of a figure, or None if it is not a number."""
+    """Return a number, or the mean of a figure; None for a text or nothing."""
     if isinstance(value, Mapping):
         value = value["value"]
     if isinstance(value, (int, float)):
@@ -180,12 +179,12 @@ def average_seeds(trainings: Sequence[Values], *, trained: bool = True) -> Value
 
 
 def _average_trainings(numbers: Sequence[float]) -> Values:
-    """Return the mean over trainings, with its interval over them."""
+    """Return the mean over n trainings, with its interval over them: x̄ ± t₀.₉₇₅(n − 1) s/√n."""
     n = len(numbers)
     mean = sum(numbers) / n
     squares = sum((value - mean) ** 2 for value in numbers)
-    error = math.sqrt(squares / (n - 1) / n)
-    half = SPREADS[n - 2] * error
+    error = math.sqrt(squares / (n - 1) / n)  # s/√n
+    half = STUDENT_T[n - 2] * error
     return {"value": mean, "low": mean - half, "high": mean + half, "seeds": numbers}
 
 
@@ -243,7 +242,7 @@ def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def measured_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[QuerySet]:
-    """Return the query sets of a report: questions judged only where two lists differ are no part.
+    """Return the query sets of a report, without questions judged only where two lists differ.
 
     The judged questions, or those that only measure, come first, if there are any.
     """
@@ -263,16 +262,17 @@ def measure_all_queries(
     return {f"accuracy@{k}{ALL}": 100 * float(accuracy), f"nDCG@{k}{ALL}": 100 * float(ndcg)}
 
 
-def merged_ndcg(
+def measure_merged(
     context: StageContext, rankers: Rankers, judged: QuerySet, chunks: Sequence[Chunk]
 ) -> dict[str, Values]:
-    """Return nDCG@10 of the encoders merged with base, and its paired differences to base.
+    """Return nDCG@10 of the encoders merged with base, and their paired differences to base.
 
-    The result maps system → measure → interval, in percent, over all judged queries. Reports leave
+    Merged is the adapter at each of the interpolation weights (METHODS.md §3, Adaptation). The
+    result maps system → measure → interval, in percent, over all judged queries. Reports leave
     merged encoders out of their comparison.
     """
     rows = judged.usable()
-    judgments = [judged.judgments[row] for row in rows]
+    judgments = judged.usable_judgments()
     weights = sorted(context.settings.evaluation.interpolation_weights)
     values = {}
     for candidate in map(rankers.candidate, (0.0, *weights)):
@@ -295,37 +295,28 @@ def merged_ndcg(
     return merged
 
 
-def _learn_transformations(vectors: Floats) -> dict[str, Callable[[Floats], Floats]]:
-    """Return the transformations that the vectors of chunks teach, by name."""
-    return {
-        "standardised": standardise(vectors),
-        "whitened": whiten(vectors),
-        "PCA": remove_top(vectors, max(1, vectors.shape[1] // 100)),
-    }
-
-
-def transformed_systems(context: StageContext, options: LabOptions) -> dict[str, dict[str, Any]]:
-    """Return the figures of encoders with transformed vectors ("… evaluated", tables 3, 5 and 7).
+def measure_transformed(context: StageContext, options: LabOptions) -> dict[str, dict[str, Any]]:
+    """Return the figures of encoders with transformed vectors (METHODS.md §6, domain-t3 and t5).
 
     The result maps `base, whitened` and so on to figures as in report.json. Each untransformed
-    encoder has its accuracy and nDCG over all queries, without bootstrap (tables 2 and 9); also
-    `merged_ndcg`. Transformations are learnt from chunks and applied to queries as well; of the
-    principal components, a hundredth of the dimensions is removed (Mu & Viswanath 2018). Raises
+    encoder has its accuracy and nDCG over all queries, without bootstrap (domain-t2 and t9); also
+    `measure_merged`. Transformations are learnt from chunks and applied to queries as well. Raises
     CancelledError.
     """
     chunks = context.store.chunks()
     rankers = Rankers(context, chunks)
-    basis = basis_of(measured_sets(context, chunks))
-    if basis is None:
+    judged = find_usable_set(measured_sets(context, chunks))
+    if judged is None:
         return {}
-    judgments = basis.judgments
-    allowed = rankers.find_allowed(basis)
+    judgments = judged.judgments
+    allowed = rankers.find_allowed(judged)
     depth = context.settings.evaluation.depth
     keys = rankers.ids
     owners = rankers.document_of(keys)
     sampling = options.sampling(context.settings.training.seed)
 
-    def compare(queries: Floats, vectors: Floats) -> tuple[Ranked, Similarities | None]:
+    def rank(queries: Floats, vectors: Floats) -> tuple[Ranked, Similarities | None]:
+        """Rank chunks (n, d) for queries (q, d), and return their similarities."""
         ids, scores = rank_within(queries, vectors, keys, depth, allowed)
         ranked = Ranked(queries, ids, scores)
         return ranked, similarities_of(ranked, judgments, vectors, keys, sampling, owners)
@@ -334,19 +325,25 @@ def transformed_systems(context: StageContext, options: LabOptions) -> dict[str,
     for candidate in map(rankers.candidate, rankers.weights):
         if not candidate.similarity.of_unit_vectors:
             continue
-        queries = candidate.query_vectors(basis.texts)
+        queries = candidate.query_vectors(judged.texts)
         vectors = candidate.chunk_vectors(chunks)
-        _, similarities = compare(queries, vectors)
+        _, similarities = rank(queries, vectors)
         if similarities:
             systems[candidate.name] |= measure_all_queries(similarities, judgments)
-        for name, transform in _learn_transformations(vectors).items():
+        transformations = {
+            "standardised": standardise(vectors),
+            "whitened": whiten(vectors),
+            # A hundredth of the dimensions (Mu & Viswanath 2018).
+            "PCA": remove_top(vectors, max(1, vectors.shape[1] // 100)),
+        }
+        for name, transform in transformations.items():
             transformed = transform(vectors)
-            ranked, similarities = compare(transform(queries), transformed)
+            ranked, similarities = rank(transform(queries), transformed)
             figures = describe(ranked, similarities, judgments, transformed, sampling)
             row = systems[f"{candidate.name}, {name}"]
             for column, figure in figures.items():
                 row[column] = asdict(figure) if isinstance(figure, Interval) else figure
-    if basis.kind in ("judged", "measuring") and rankers.adapter:
-        for name, values in merged_ndcg(context, rankers, basis, chunks).items():
+    if judged.kind in ("judged", "measuring") and rankers.adapter:
+        for name, values in measure_merged(context, rankers, judged, chunks).items():
             systems[name] |= values
     return dict(systems)

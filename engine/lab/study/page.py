@@ -45,7 +45,10 @@ MASKED_ONLY = (
 )
 SHIPPED_TEXT = "the passages that ship with the program"
 MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
-"""Cells, each with its facts for the page, and its figures if it is finished."""
+"""Cells, each with its state for the page (`same_as`, `error`), and its figures if it is finished.
+
+The figures are what `Workspace.figures` returns.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,42 +86,39 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
 
     Systems that no training changes have one row for each model.
     """
-    trainings: dict[tuple[str, str], list[tuple[Cell, Mapping[str, Any]]]] = {}
-    for cell, _, kept in cells:
-        if kept:
-            trainings.setdefault((cell.model, cell.label), []).append((cell, kept))
+    # Cells that differ by their seed alone are one training.
+    trainings: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    changes_of: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for cell, _, figures in cells:
+        if figures:
+            key = (cell.model, cell.label)
+            changes_of.setdefault(key, cell.changes)
+            trainings.setdefault(key, []).append(figures)
     has_many_models = len({cell.model for cell, _, _ in cells}) > 1
     rows: dict[tuple[str, str, str], Row] = {}
-    for (model, training), seeds in trainings.items():
-        first_cell, _ = seeds[0]
-        reasons = [kept["reason"] for _, kept in seeds if kept.get("reason")]
+    for (model, training), figures_of_seeds in trainings.items():
+        reasons = [figures["reason"] for figures in figures_of_seeds if figures.get("reason")]
         for system, label in study.systems.items():
             is_trained = system.partition(",")[0] not in UNTRAINED
             measured = []
-            for _, kept in seeds:
-                if system in kept["rows"]:
-                    measured.append(_read_columns(study, kept["rows"][system]))
+            for figures in figures_of_seeds:
+                if system in figures["rows"]:
+                    measured.append(_read_columns(study, figures["rows"][system]))
+            # A training that made no adapter has a row all the same, with the reason.
             may_lack_figures = is_trained and "," not in system and study.by != "black box"
             if not measured and not may_lack_figures:
                 continue
-            mean = average_seeds(measured, trained=is_trained)
-            values = {column: mean.get(column) for column in study.measures}
-            steps = [row[STEP] for row in measured if row.get(STEP) is not None]
-            if len(set(steps)) > 1:
-                # A mean of steps says nothing, where each training has kept its own.
-                values[STEP] = ", ".join(map(str, steps))
-            if values.get(STEP) is None and STEP not in study.columns:
-                values.pop(STEP, None)
+            values = _average_columns(study, measured, is_trained)
             training_label = training if is_trained else ""
             row = rows.setdefault(
                 (model, training_label, system),
                 Row(
-                    model if has_many_models else "",
-                    training_label,
-                    label,
-                    first_cell.changes,
-                    values,
-                    reasons[-1] if reasons and is_trained else "",
+                    model=model if has_many_models else "",
+                    training=training_label,
+                    system=label,
+                    changes=changes_of[model, training],
+                    values=values,
+                    reason=reasons[-1] if reasons and is_trained else "",
                 ),
             )
             # A cell without an adapter measures less about base.
@@ -133,18 +133,31 @@ def _read_columns(study: Study, figures: Values) -> Values:
     return {column: read_value(figures, column) for column in study.measures}
 
 
+def _average_columns(study: Study, measured: Sequence[Values], is_trained: bool) -> Values:
+    """Return the mean of each column over trainings that differ by seed, and their steps."""
+    mean = average_seeds(measured, trained=is_trained)
+    values = {column: mean.get(column) for column in study.measures}
+    steps = [row[STEP] for row in measured if row.get(STEP) is not None]
+    if len(set(steps)) > 1:
+        # A mean of steps says nothing, where each training has kept its own.
+        values[STEP] = ", ".join(map(str, steps))
+    if values.get(STEP) is None and STEP not in study.columns:
+        values.pop(STEP, None)
+    return values
+
+
 def write_study(
     folder: Path, project: str, study: Study, facts: Mapping[str, Values], cells: MeasuredCells
 ) -> dict[str, Any]:
     """Write NAME.json, .html, .csv and .tex into `folder`; return the JSON, with its `folder`.
 
-    `general_text`: the name of the general text, if the study measures with it. `rows`: the parts
-    of each row, its `label`, and `values`: column → {value, low, high}, with a verdict for a
+    `facts` are rows about the project as it is: label → value of each column. In the JSON:
+    `general_text` is the name of the general text, if the study measures with it. `rows` have the
+    parts of each row, its `label`, and `values`: column → {value, low, high}, with a verdict for a
     difference; intervals are over queries or, if there are `seeds`, over trainings. The `reason` of
-    a row says why nothing was trained. `facts`: rows about the project as it is. `cells`: `number`,
-    `label`, `model`, `seed`, `changes`, `same_as` (the cell that trains exactly the same), `error`
-    and, for a finished cell, `seconds` by stage and `reason`. Raises ResourceError if the disk is
-    full.
+    a row says why nothing was trained. `cells` have `number`, `label`, `model`, `seed`, `changes`,
+    `same_as` (the number of the cell that is exactly the same), `error` and, if finished, `seconds`
+    by stage and `reason`. Raises ResourceError if the disk is full.
     """
     study = study.with_measured_names(_find_measures(cells))
     rows = [Row("", "", label, {}, values) for label, values in facts.items()]
@@ -180,9 +193,9 @@ def write_tables(folder: Path, study: Mapping[str, Any], charts: Sequence[str] =
 def _find_measures(cells: MeasuredCells) -> set[str]:
     """Return the names of all measures that any system of any cell has."""
     names: set[str] = set()
-    for _, _, kept in cells:
-        if kept:
-            for values in kept["rows"].values():
+    for _, _, figures in cells:
+        if figures:
+            for values in figures["rows"].values():
                 names.update(name for name, value in values.items() if value is not None)
     return names
 
@@ -195,12 +208,11 @@ def _build_data(
     for column in study.measures:
         if any(row.values.get(column) is not None for row in rows):
             columns.append(column)
-    finished = [kept for _, _, kept in cells if kept]
+    finished = [figures for _, _, figures in cells if figures]
     described = []
-    for cell, known, kept in cells:
-        kept = kept or {}
-        times = {"seconds": kept.get("seconds"), "reason": kept.get("reason")}
-        described.append({**asdict(cell), **known, **times})
+    for cell, state, figures in cells:
+        outcome = {name: (figures or {}).get(name) for name in ("seconds", "reason")}
+        described.append({**asdict(cell), **state, **outcome})
     return {
         "schema": SCHEMA,
         "project": project,
@@ -208,9 +220,9 @@ def _build_data(
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         **study.model_dump(include={"name", "source", "shows", "differs"}),
         "columns": columns,
-        "finished": sum(kept is not None for _, _, kept in cells),
+        "finished": sum(figures is not None for _, _, figures in cells),
         "rows": [{**asdict(row), "label": row.label} for row in rows],
-        "correlations": [_correlate(study, rows, each) for each in study.correlations],
+        "correlations": [_correlate(study, rows, wanted) for wanted in study.correlations],
         "similarities_of": _describe_similarities(columns, finished),
         "notes": [MASKED_ONLY] if _lacks_synonyms(study, rows) else [],
         "general_text": _name_general_text(study, cells),
@@ -226,12 +238,12 @@ def _describe_similarities(
     for column in columns:
         if column.startswith(OF_SIMILARITIES) and not column.endswith((WIDTH, ALL)):
             of_similarities.append(column)
-    for kept in finished:
-        if basis := kept.get("similarities"):
+    for figures in finished:
+        if densities := figures.get("similarities"):
             return {
                 "columns": of_similarities,
-                "name": basis["name"],
-                "queries": basis["queries"],
+                "name": densities["name"],
+                "queries": densities["queries"],
             }
     return None
 
@@ -240,27 +252,30 @@ def _name_general_text(study: Study, cells: MeasuredCells) -> str | None:
     """Return the name of the general text, or None if the study does not measure with it."""
     if not cells or not _uses_general_text(study):
         return None
-    for _, _, kept in cells:
-        if kept and "general_text" in kept:
-            return kept["general_text"] or SHIPPED_TEXT
+    for _, _, figures in cells:
+        if figures and "general_text" in figures:
+            return figures["general_text"] or SHIPPED_TEXT
     return SHIPPED_TEXT
 
 
 def _lacks_synonyms(study: Study, rows: Sequence[Row]) -> bool:
-    """Return whether the study has columns for synonyms but no synonyms were available."""
+    """Return whether the study has rows or a column for synonyms but none were available."""
     labels = {label for system, label in study.systems.items() if f", {SUBSTITUTE}" in system}
-    measured = any(row.system in labels or row.values.get("substituted") for row in rows)
-    return bool(labels or study.facts == "perturbed") and bool(rows) and not measured
+    wants_synonyms = labels or study.facts == "perturbed"
+    if not wants_synonyms or not rows:
+        return False
+    return not any(row.system in labels or row.values.get("substituted") for row in rows)
 
 
 def _uses_general_text(study: Study) -> bool:
     """Return whether questions or passages of general knowledge are measured."""
     names = [*study.columns, *(chart.kind for chart in study.charts)]
+    # Such as `Δ general hit@5`, `general similarities` and `distances`.
     return any(name.removeprefix("Δ ").startswith(("general ", "distance")) for name in names)
 
 
 def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[str, Any]:
-    """Return the columns, Pearson's `r`, and how many `rows`.
+    """Return the columns, Pearson's `r` (METHODS.md §3, Correlation), and how many `rows`.
 
     `r` is None for fewer than three rows, and where a column is constant.
     """
@@ -284,6 +299,7 @@ def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[s
 
 
 def _render(data: Mapping[str, Any], charts: Sequence[str]) -> str:
+    """Return the page of a study's JSON."""
     from markupsafe import Markup
 
     page = build_environment()
@@ -312,8 +328,8 @@ def _draw(chart: Chart, study: Study, rows: Sequence[Row], cells: MeasuredCells)
         case "gap":
             yield gap_chart(f"{chart.y}, in points", _build_gaps(chart, measured))
         case kind:
-            for cell, _, kept in cells:
-                curves = kept and kept.get(kind)
+            for cell, _, figures in cells:
+                curves = figures and figures.get(kind)
                 if curves:
                     yield from _draw_curves(kind, curves, cell, study)
 
@@ -355,9 +371,10 @@ def _build_gaps(chart: Chart, measured: Measured) -> list[Bar]:
 def _build_series(chart: Chart, measured: Measured) -> list[Line]:
     """Return a line for each value of the setting that tells lines apart."""
     series: dict[str, list[tuple[float, float]]] = {}
+    is_inverse = chart.x.startswith("1/")
     for row, y in measured:
         x = float(row.changes[chart.x.removeprefix("1/")])
-        if chart.x.startswith("1/"):
+        if is_inverse:
             x = 1 / x
         label = _join(row.model, str(row.changes.get(chart.by, "")))
         series.setdefault(label, []).append((x, y))

@@ -26,6 +26,7 @@ from engine.core.errors import (
     StageError,
 )
 from engine.core.events import Event, StageFinished
+from engine.core.systems import ADAPTED
 from engine.encoders.for_project import encoder_fingerprint_of, open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import folder_name
@@ -33,15 +34,15 @@ from engine.endpoint.address import KEY
 from engine.endpoint.servers import known_servers, note_server
 from engine.lab.benchmark import DATA_SECTIONS
 from engine.lab.checks.options import split_options
-from engine.lab.study.catalogue import UNTRAINED, Changes, Study
+from engine.lab.study.catalogue import STEP, UNTRAINED, Changes, Study
 from engine.lab.study.facts import FACTS, unheard_context
 from engine.lab.study.grid import Cell, cell_key, changed_settings, training_key, twin_of
 from engine.lab.study.mafin import compare_with_black_box, count_trainings
 from engine.lab.study.measures import (
     Values,
     collect_figures,
+    measure_transformed,
     measured_sets,
-    transformed_systems,
 )
 from engine.lab.study.page import write_study
 from engine.lab.study.workspace import Basis, Workspace
@@ -53,9 +54,11 @@ from engine.training.job import never
 
 STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
-"""Settings that do not apply to another base model."""
+"""Settings of [encoder] that do not apply to another base model."""
 FILES = ("lab.sentence_pairs", "lab.general_set")
+"""Options of the lab that name files."""
 SEARCHED = "label smoothing searched for"
+"""Part of the key of a cell that tries several values of label smoothing."""
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
 
@@ -77,7 +80,7 @@ class StudyRun:
         """Prepare the study; `folder` is for the page (None: `studies` in the project)."""
         _, options = split_options(cells[0].changes if cells else NONE)
         self.project = project
-        self.study = study.at(options.top_k)
+        self.study = study.with_top_k(options.top_k)
         self.cells = cells
         self._basis = basis
         self._folder = folder or project.path / "studies"
@@ -153,12 +156,13 @@ class StudyRun:
     def _try(
         self, cell: Cell, on_event: OnEvent | None, should_stop: Callable[[], bool] | None
     ) -> None:
+        """Train and measure a cell, and keep its figures; a failure is put into `failed`."""
         copy = self.workspace.open(cell.changes)
-        spent: dict[str, float] = {}
+        seconds: dict[str, float] = {}
 
         def watch(event: Event) -> None:
             if isinstance(event, StageFinished):
-                spent[event.stage] = event.seconds
+                seconds[event.stage] = event.seconds
             if on_event:
                 on_event(event)
 
@@ -167,18 +171,18 @@ class StudyRun:
             if self.study.by == "black box":
                 project.run(STAGES[:1], on_event=watch, should_stop=should_stop)
                 folder = self.workspace.comparison_folder(cell.key)
-                rows, reason, trained_in = compare_with_black_box(
+                rows, reason, training_seconds = compare_with_black_box(
                     copy, folder, watch, should_stop or never
                 )
-                kept: dict[str, Any] = {"rows": rows, "reason": reason}
-                if trained_in:
-                    spent["train"] = trained_in
+                figures: dict[str, Any] = {"rows": rows, "reason": reason}
             else:
                 self.workspace.restore_training(cell.training)
                 project.run(STAGES, on_event=watch, should_stop=should_stop)
-                kept = figures_of(project, cell, spent.get("train"))
-                if seconds := kept.get("training_seconds"):
-                    spent["train"] = seconds
+                figures = figures_of(project, cell, seconds.get("train"))
+                training_seconds = figures.get("training_seconds") or 0.0
+            # The time of all runs, of which this one may be the last part.
+            if training_seconds:
+                seconds["train"] = training_seconds
         except CancelledError:
             raise self._cancelled_error() from None
         except (ProjectBusyError, ResourceError):
@@ -190,7 +194,7 @@ class StudyRun:
             # 'engine purge' needs the servers after the copy is gone.
             for server in known_servers(copy.path):
                 note_server(self.project.path, server)
-        self.workspace.keep(cell.key, {**kept, "seconds": spent})
+        self.workspace.keep(cell.key, {**figures, "seconds": seconds})
         if self.study.by != "black box":
             # A training that cannot be kept is made again.
             with suppress(EngineError, OSError):
@@ -201,15 +205,16 @@ class StudyRun:
             open_cache(snapshot).drop_others({encoder_fingerprint_of(snapshot, None, 1.0)})
 
     def _report(self) -> dict[str, Any]:
+        """Write the page with what is finished, and return its JSON."""
         facts = FACTS[self.study.facts](self.project) if self.study.facts else ()
         cells = []
         for cell in self.cells:
-            known: dict[str, Any] = {"same_as": None, "error": None}
+            state: dict[str, Any] = {"same_as": None, "error": None}
             if twin := twin_of(self.cells, cell):
-                known["same_as"] = twin.number
+                state["same_as"] = twin.number
             if error := self.failed.get(cell.number):
-                known["error"] = error.as_dict()
-            cells.append((cell, known, self.workspace.figures(cell.key)))
+                state["error"] = error.as_dict()
+            cells.append((cell, state, self.workspace.figures(cell.key)))
         return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
 
     def _cancelled_error(self) -> CancelledError:
@@ -233,7 +238,7 @@ def study_cells(
     further `settings` for all of them. Raises DatasetError if the project lacks what the study
     measures with, ModelError, SettingsError.
     """
-    settings = {**settings, **_absolute_files(project, settings)}
+    settings = {**settings, **_resolve_files(project, settings)}
     _check_needs(project, study, settings)
     for name in settings:
         if name.partition(".")[0] in DATA_SECTIONS:
@@ -244,21 +249,24 @@ def study_cells(
                 code="study-setting-of-the-data",
             )
     present = project.settings()
+    # The study's preset takes the place of the project's whole recipe.
     reset: Changes = {f"training.{name}": None for name in present.training.model_fields_set}
     if "small model" not in study.needs:
         settings.pop("encoder.small_model", None)
         if present.encoder.small_model:
             reset["encoder.small_model"] = None
     names = {model: _name_of_model(model) for model in models or ("",)}
-    times_named = Counter(names.values())
+    models_of_name = Counter(names.values())
+    first_seed = present.training.seed
+    all_seeds = range(first_seed, first_seed + seeds)
     cells: list[Cell] = []
-    for model, (label, changes), seed in itertools.product(names, study.trainings, range(seeds)):
+    for model, (label, changes), seed in itertools.product(names, study.trainings, all_seeds):
         all_changes = {
             **reset,
             **_model_changes(present, model),
             **changes,
             **settings,
-            "training.seed": present.training.seed + seed,
+            "training.seed": seed,
         }
         encoder = changed_settings(present, all_changes).encoder
         source = encoder_source(encoder)
@@ -267,17 +275,14 @@ def study_cells(
             # A comparison with a fixed smoothing differs, even if it is the usual value.
             vectors += SEARCHED
         times = _modification_times(all_changes)
-        name = names[model]
-        if times_named[name] > 1:
-            name = model
-        seed = all_changes["training.seed"]
+        is_unique = models_of_name[names[model]] == 1
         cells.append(
             Cell(
                 number=len(cells) + 1,
                 changes=all_changes,
                 key=cell_key(all_changes, present, chunks, vectors, times),
                 label=label,
-                model=name,
+                model=names[model] if is_unique else model,
                 seed=seed,
                 training=training_key(all_changes, present, chunks, vectors),
             )
@@ -304,6 +309,7 @@ def _withhold_key(current: Settings, changes: Mapping[str, Any]) -> Iterator[Non
 
 
 def _is_server(model: str) -> bool:
+    """Tell whether a base model is a server's, named as ADDRESS#NAME, not a folder or file."""
     return "://" in model
 
 
@@ -316,25 +322,24 @@ def _name_of_model(model: str) -> str:
 
 
 def _model_changes(present: Settings, model: str) -> Changes:
-    """Return the settings that replace the project's base model.
+    """Return the settings that replace the project's base model; none for an empty `model`.
 
-    `model`: a folder or file, or a server's address followed by `#` and the model's name there;
-    empty for the project's. The permission for a public address applies only to the server in
-    project.toml.
+    `model`: a folder or file, or a server's address followed by `#` and the model's name there. The
+    permission for a public address applies only to the server in project.toml.
     """
     if not model:
         return {}
-    chosen = present.encoder.model_fields_set
-    changes: Changes = {f"encoder.{name}": None for name in OF_MODELS if name in chosen}
+    in_project = present.encoder.model_fields_set
+    changes: Changes = {f"encoder.{name}": None for name in OF_MODELS if name in in_project}
     if not _is_server(model):
         return {**changes, "encoder.model": model}
     address, _, name = model.partition("#")
-    if address != present.encoder.endpoint and "endpoint_allow_public" in chosen:
+    if address != present.encoder.endpoint and "endpoint_allow_public" in in_project:
         changes["encoder.endpoint_allow_public"] = None
     return {**changes, "encoder.endpoint": address, "encoder.endpoint_model": name}
 
 
-def _absolute_files(project: ProjectFolder, settings: Changes) -> Changes:
+def _resolve_files(project: ProjectFolder, settings: Changes) -> Changes:
     """Return the `settings` of `FILES` as absolute paths.
 
     A study works in a copy, from which a relative path leads elsewhere. As in project.toml, a
@@ -356,11 +361,13 @@ def _modification_times(changes: Changes) -> list[int]:
     for name in FILES:
         if changes.get(name):
             path = Path(changes[name])
+            # The file itself, or what is read of a BEIR folder.
             files += [path, *sorted(path.glob("*.jsonl")), *path.glob("qrels/test.tsv")]
     return [file.stat().st_mtime_ns for file in files if file.is_file()]
 
 
 def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> None:
+    """Raise DatasetError if the project lacks what the study measures with."""
     with closing(project.store()) as store:
         judged = store.count("judged_queries")
     chosen = changed_settings(project.settings(), settings)
@@ -383,6 +390,7 @@ def _check_needs(project: ProjectFolder, study: Study, settings: Changes) -> Non
 
 
 def _check_answers(project: ProjectFolder, study: Study) -> None:
+    """Raise DatasetError if the documents answer no judged question."""
     with closing(project.store()) as store:
         sets = measured_sets(unheard_context(project, store), store.chunks())
     judged = [queries for queries in sets if queries.kind in ("judged", "measuring")]
@@ -420,22 +428,23 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
         adapter = context.need(AdapterInfo).info
         _, options = split_options(cell.changes)
         lab = to_json_types(asdict(Lab(context, options).measure()))
-        transformed = transformed_systems(context, options)
+        transformed = measure_transformed(context, options)
     diagnostics: dict[str, Values] = lab["diagnostics"]
     for system, figures in transformed.items():
         diagnostics[system] = diagnostics.get(system, {}) | figures
     rows = collect_figures({**report, **lab})
     seconds = adapter.seconds or stage_seconds
-    if "adapted" in rows:
-        rows["adapted"] |= {
+    if ADAPTED in rows:
+        rows[ADAPTED] |= {
             "steps": adapter.steps,
             "best step": adapter.best_step,
             "training seconds": seconds,
         }
+        # Without checks the last step is kept.
         step = adapter.steps if adapter.best_step is None else adapter.best_step
         for system, values in rows.items():
             if system.partition(",")[0] not in UNTRAINED:
-                values["step"] = step
+                values[STEP] = step
     general = lab["general"] or {}
     return {
         "rows": rows,

@@ -38,7 +38,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def format_figure(value: Any) -> str:
-    """Format a value: a dash for None, more digits for small numbers."""
+    """Return a value for reading: a dash for None, three digits below 10, else two."""
     if value is None:
         return "–"
     number = read_number(value)
@@ -71,8 +71,8 @@ def write_csv(study: Mapping[str, Any]) -> str:
     for column in study["columns"]:
         name = metric_name(column)
         head += [name, f"{name}, low", f"{name}, high"]
-    noted = any(row.get("reason") for row in study["rows"])
-    if noted:
+    has_notes = any(row.get("reason") for row in study["rows"])
+    if has_notes:
         head.append("note")
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -85,7 +85,7 @@ def write_csv(study: Mapping[str, Any]) -> str:
                 cells += [_format_cell(value.get(part)) for part in ("value", "low", "high")]
             else:
                 cells += [_format_cell(value), "", ""]
-        if noted:
+        if has_notes:
             cells.append(_as_text(row.get("reason", "")))
         writer.writerow(cells)
     return text.getvalue()
@@ -96,13 +96,14 @@ def write_correlations(study: Mapping[str, Any]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["first", "second", "r", "rows"])
-    for each in study["correlations"]:
-        names = [metric_name(column) for column in each["of"]]
-        writer.writerow([*names, _format_cell(each["r"]), each["rows"]])
+    for row in study["correlations"]:
+        names = [metric_name(column) for column in row["of"]]
+        writer.writerow([*names, _format_cell(row["r"]), row["rows"]])
     return text.getvalue()
 
 
 def _format_cell(value: object) -> str:
+    """Return a value in a CSV file, with all digits; nothing for None."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -138,9 +139,9 @@ def write_latex(study: Mapping[str, Any]) -> str:
     lines += _latex_table(["", *names], rows)
     if study["correlations"]:
         rows = []
-        for each in study["correlations"]:
-            of = " and ".join(metric_name(column) for column in each["of"])
-            rows.append([_escape(of), _latex_figure(each["r"]), str(each["rows"])])
+        for row in study["correlations"]:
+            columns = " and ".join(metric_name(column) for column in row["of"])
+            rows.append([_escape(columns), _latex_figure(row["r"]), str(row["rows"])])
         lines += ["", *_latex_table(["correlation", "$r$", "rows"], rows)]
     return "\n".join([*lines, ""])
 

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from engine.core.arrays import Doubles
 from engine.encoders.geometry.similarity import unit_rows
 
-_LEAST = 1e-6
+_MIN_VARIANCE = 1e-6
+"""Below this a deviation, or a share of the largest variance, counts as rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,38 +33,43 @@ class Transformation:
 
 
 def standardise(vectors: ArrayLike) -> Transformation:
-    """Scale every dimension to mean 0 and standard deviation 1; constant ones stay as they are."""
+    """Scale every dimension to mean 0 and standard deviation 1; constant ones stay as they are.
+
+    x → (x − μ)/σ.
+    """
     mean, centred = _centre(vectors)
-    deviations = centred.std(axis=0)
-    scales = np.where(deviations > _LEAST, deviations, 1.0)
+    deviations = centred.std(axis=0)  # σ, (d,)
+    scales = np.where(deviations > _MIN_VARIANCE, deviations, 1.0)
     return Transformation(mean, np.diag(1.0 / scales))
 
 
 def whiten(vectors: ArrayLike) -> Transformation:
-    """Transform the covariance to the identity by PCA (Su et al. 2021).
+    """Transform the covariance Σ to the identity by PCA (Su et al. 2021).
 
-    Directions without variance become 0, since their noise would be amplified.
+    x → (x − μ) U Λ^−½ with Σ = U Λ Uᵀ. Directions without variance become 0, since their noise
+    would be amplified.
     """
     mean, centred = _centre(vectors)
-    covariance = centred.T @ centred / len(centred)
-    variances, directions = np.linalg.eigh(covariance)
-    kept = variances > _LEAST * variances.max(initial=0.0)
+    covariance = centred.T @ centred / len(centred)  # Σ, (d, d)
+    variances, directions = np.linalg.eigh(covariance)  # Λ, (d,); U, (d, d)
+    has_variance = variances > _MIN_VARIANCE * variances.max(initial=0.0)
     scales = np.zeros_like(variances)
-    scales[kept] = 1.0 / np.sqrt(variances[kept])
+    scales[has_variance] = 1.0 / np.sqrt(variances[has_variance])
     return Transformation(mean, directions * scales)
 
 
 def remove_top(vectors: ArrayLike, count: int) -> Transformation:
     """Centre vectors and remove the `count` principal components of largest variance.
 
-    This is "all but the top" (Mu & Viswanath 2018).
+    x → (x − μ)(I − U Uᵀ), U (d, count) of the top components: "all but the top" (Mu & Viswanath
+    2018).
     """
     mean, centred = _centre(vectors)
     if not 0 <= count < len(mean):
         raise ValueError(f"of {len(mean)} components {count} cannot be removed")
     # `eigh` sorts by increasing variance.
     _, directions = np.linalg.eigh(centred.T @ centred)
-    top = directions[:, len(mean) - count :]
+    top = directions[:, len(mean) - count :]  # U
     return Transformation(mean, np.eye(len(mean)) - top @ top.T)
 
 

@@ -33,16 +33,14 @@ from engine.project.store.artifacts import Artifact
 
 FOLDER = "sweep"
 _COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
+"""Folders of a project that its copy needs."""
 _ADAPTER = "adapter"
 _RECORD = "artifact.json"
+"""Names in the folder of a kept training: the adapter's folder, and the record of its artifact."""
 MAX_KEPT_BYTES = 1_000_000_000
 """A larger adapter, such as all weights of a large model, is not kept but trained again."""
-_MEASURED_BY = (
-    "heldout_share",
-    "max_heldout",
-    "bootstrap_samples",
-    "depth",
-)
+_MEASURED_BY = ("heldout_share", "max_heldout", "bootstrap_samples", "depth")
+"""Settings of [evaluation] that all figures depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,8 @@ class Workspace:
     def __init__(self, source: ProjectFolder, basis: Basis) -> None:
         self._source = source
         self._root = source.path / FOLDER
-        begun = next((copy.parent for copy in _copies(source, f"{basis.data}-")), None)
+        # A sweep that was begun goes on with the judged queries that there were.
+        begun = next((copy.parent for copy in _find_copies(source, f"{basis.data}-")), None)
         self.folder = begun or self._root / basis.name
         self.judged_since = begun is not None and begun.name != basis.name
         """Whether the project's judged queries have changed since the sweep began."""
@@ -156,10 +155,10 @@ class Workspace:
         with disk_errors(f"The settings in {self.folder} could not be written."):
             write_text(self.copy.path / "project.toml", self._source.settings_text())
         settings, _ = split_options(changes or {})
-        self.copy.change_settings({**self._measuring(), **settings})
+        self.copy.change_settings({**self._measuring_settings(), **settings})
         return self.copy
 
-    def _measuring(self) -> dict[str, Any]:
+    def _measuring_settings(self) -> dict[str, Any]:
         """Return the settings of the measurement.
 
         Only base and adapted are compared, judged queries choose nothing, and fusion is that of
@@ -258,7 +257,7 @@ class Workspace:
         return None
 
     def keep(self, key: str, figures: Mapping[str, Any]) -> None:
-        """Write the figures of a finished cell to disk."""
+        """Write the figures of a finished cell, and remove the trainings of its comparison."""
         text = json.dumps({"key": key, **figures}, ensure_ascii=False)
         with disk_errors("The figures of a finished cell could not be kept."):
             (self.folder / "cells").mkdir(mode=0o700, exist_ok=True)
@@ -273,7 +272,7 @@ def sweeping(project: ProjectFolder) -> ProjectFolder:
     """
     if project.is_running():
         return project
-    for path in _copies(project):
+    for path in _find_copies(project):
         copy = ProjectFolder(path)
         if copy.is_running():
             return copy
@@ -286,7 +285,7 @@ def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
     The dict says whether it is `running`, the number of `finished` cells, and its `folder`. Raises
     EngineError if the project is read-only.
     """
-    folder = next((copy.parent for copy in _copies(project)), None)
+    folder = next((copy.parent for copy in _find_copies(project)), None)
     if folder is None:
         return None
     try:
@@ -301,7 +300,7 @@ def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
     }
 
 
-def _copies(project: ProjectFolder, data: str = "") -> list[Path]:
+def _find_copies(project: ProjectFolder, data: str = "") -> list[Path]:
     """Return the copies of the project's sweeps; with `data`, only those of such a basis."""
     paths = sorted((project.path / FOLDER).glob(f"{data}*/project"))
     return [path for path in paths if path.is_dir()]

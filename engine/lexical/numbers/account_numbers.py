@@ -30,6 +30,7 @@ _LENGTHS = {
     29: "ru",
 }
 _MIN_DIGITS = 8
+# de89 3704 0044 0532 0130 00, or de 89-3704...
 _GROUPED_IBAN = re.compile(rf"[a-z]{{2}}(?P<apart>{_MARK})?\d{_MARK}?\d[a-z0-9{_MARK[1:-1]}]+")
 # An IBAN of a country that the registry does not have: xx12 abcd 1234 5678 9
 _FOUR_TOGETHER = rf"[a-z]{{2}}\d{{2}}(?:[{BLANK}][a-z0-9]{{4}}){{2,7}}(?:[{BLANK}][a-z0-9]{{1,3}})?"
@@ -38,6 +39,7 @@ _FOUR_DIGITS = re.compile(rf"(?<=[{BLANK}])\d{{4}}(?!\w)")
 
 
 def _build_pattern() -> str:
+    """Build the pattern of the IBANs of all countries in the registry."""
     alternatives: list[str] = []
     for length, countries in _LENGTHS.items():
         either = countries.replace(" ", "|")
@@ -68,8 +70,9 @@ def read_account_number(compound: str) -> tuple[str, ...]:
     """Return the codes of an IBAN in groups, or nothing for any other compound.
 
     `compound` is in lower case. The codes are the number as one word, preceded by the number as
-    typed if that has no blanks. The number must have the length of its country in the registry, and
-    right check digits if the country stands apart, or else two groups of four digits.
+    typed if that has no blanks: `de89 3704 0044 0532 0130 00` has `de-89370400440532013000`. The
+    number must have the length of its country in the registry, and right check digits if the
+    country stands apart, or else two groups of four digits.
     """
     match = _GROUPED_IBAN.fullmatch(compound)
     if not match:
@@ -80,7 +83,9 @@ def read_account_number(compound: str) -> tuple[str, ...]:
         return ()
     code = split_letters_from_digits(characters)
     if not _is_registered(characters, is_apart=match["apart"] is not None):
-        return (code,) if _is_in_fours(compound, characters) else ()
+        if _is_in_fours(compound, characters):
+            return (code,)
+        return ()
     if "\n" in compound or any(blank in compound for blank in BLANK):
         return (code,)
     typed = re.sub("[\u2010\u2011]", "-", compound)
@@ -88,23 +93,24 @@ def read_account_number(compound: str) -> tuple[str, ...]:
 
 
 def _is_registered(characters: str, *, is_apart: bool) -> bool:
-    """Return whether a number has the length of its country, and enough digits."""
-    if sum(map(str.isdigit, characters[4:])) < _MIN_DIGITS:
+    """Return whether a number has the length of its country, and enough digits.
+
+    If its country stands apart (`is_apart`), the check digits must be right, too.
+    """
+    country = characters[:2]
+    rest = characters[4:]
+    if sum(map(str.isdigit, rest)) < _MIN_DIGITS:
         return False
-    if not _has_known_length(characters):
+    if country not in _LENGTHS.get(len(rest), "").split():
         return False
     return not is_apart or _is_valid(characters)
 
 
 def _is_in_fours(compound: str, characters: str) -> bool:
-    """Return whether two or more groups of a number are four digits."""
+    """Return whether two or more groups are four digits, as in an IBAN of an unknown country."""
     if " " not in compound or not _MAY_BE_IBAN.fullmatch(characters):
         return False
     return len(_FOUR_DIGITS.findall(compound)) >= 2
-
-
-def _has_known_length(characters: str) -> bool:
-    return characters[:2] in _LENGTHS.get(len(characters) - 4, "").split()
 
 
 def _is_valid(characters: str) -> bool:

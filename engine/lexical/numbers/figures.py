@@ -184,6 +184,7 @@ def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[s
 
 @lru_cache(maxsize=16)
 def _compile_pattern(alternatives: tuple[str, ...], any_case: bool) -> re.Pattern[str]:
+    """Compile a pattern of the first alternative that fits at a place."""
     return re.compile("|".join(alternatives), re.IGNORECASE if any_case else 0)
 
 
@@ -218,6 +219,7 @@ def read_figure(compound: str) -> Figure | None:
 
 
 def _read_amount(amount: str) -> Figure:
+    """Read an amount. As plain numbers count its whole values above 999."""
     values = tuple(dict.fromkeys(_read_values(amount)))
     whole_numbers = [value.removesuffix(".0") for value in values if value.endswith(".0")]
     return Figure(values, tuple(number for number in whole_numbers if len(number) > 3))
@@ -244,23 +246,22 @@ def _build_number(groups: str, numbers: tuple[str, ...]) -> Figure:
 
 
 def _read_values(amount: str) -> Iterator[str]:
-    """Yield the values of an amount.
+    """Yield the values of an amount: `9,90` is 9.9, and `12.750` is 12750 or 12.75.
 
     A single mark before exactly three digits may separate groups or decimals.
     """
-    marks = [char for char in amount if not char.isdigit()]
-    digits = re.sub(r"\D", "", amount)
-    last = amount.rpartition(marks[-1])[2]
-    is_group = len(last) == 3 and not amount.startswith("0") and marks[-1] == marks[0]
-    if is_group:
-        yield f"{digits}.0"
-    if not is_group or (len(marks) == 1 and marks[0] in ".,"):
-        whole = digits[: len(digits) - len(last)].lstrip("0") or "0"
-        yield f"{whole}.{last.rstrip('0') or '0'}"
+    marks = re.sub(r"\d", "", amount)
+    *groups, last = re.split(r"\D", amount)
+    whole = "".join(groups)
+    ends_in_group = len(last) == 3 and not amount.startswith("0") and marks[-1] == marks[0]
+    if ends_in_group:
+        yield f"{whole}{last}.0"
+    if not ends_in_group or marks in (".", ","):
+        yield f"{whole.lstrip('0') or '0'}.{last.rstrip('0') or '0'}"
 
 
 def _read_days(compound: str) -> Iterator[date]:
-    """Yield the days that a compound may mean."""
+    """Yield the days that a compound may mean: `05/06/2031` is one in June or in May."""
     if match := _YEAR_FIRST.fullmatch(compound) or _COMPACT.fullmatch(compound):
         yield from _read_day(match[1], int(match[2]), int(match[3]))
     elif match := _YEAR_LAST.fullmatch(compound):
@@ -274,14 +275,19 @@ def _read_days(compound: str) -> Iterator[date]:
         pieces = [piece for piece in _PIECE.findall(compound) if piece not in _PARTICLES]
         if len(pieces) != 3:
             return
-        day = pieces.pop(1 if pieces[1].isdigit() else 0)
-        name, year = pieces
+        first, second, year = pieces
+        day = first
+        name = second
+        if second.isdigit():  # may 17 2031
+            day = second
+            name = first
         month = MONTHS.get(fold(name))
         if month and day.isdigit() and year.isdigit():
             yield from _read_day(year, month, int(day))
 
 
 def _read_day(year: str, month: int, day: int) -> Iterator[date]:
+    """Yield the day if it exists. A year has four digits, or two for one near today."""
     number = int(year)
     if len(year) == 2:
         number += 2000 if number < _THIS_CENTURY else 1900
@@ -293,6 +299,7 @@ def _read_day(year: str, month: int, day: int) -> Iterator[date]:
 
 
 def _number_months() -> dict[str, int]:
+    """Return the number of each month by its names and short names in all languages."""
     numbers = {"sept": 9, "mar": 3}
     for names in CALENDAR_NAMES.values():
         for months in (names.months, names.short_months, names.months_of_day):

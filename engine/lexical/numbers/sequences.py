@@ -222,16 +222,20 @@ def find_dates(text: str) -> Iterator[Occurrence]:
 
 
 def _format_measure(number: str, unit: str) -> str:
+    """Return the code of a number with its unit: `=45-nm`."""
     return f"{_MARK}{fold(number)}-{fold(unit)}"
 
 
 def _format_month(year: str, month: int) -> str:
+    """Return the code of a month: `=2031-05`."""
     return f"{_MARK}{year}-{month:02}"
 
 
 def _format_day(month: int, day: int) -> str:
+    """Return the code of a day of any year: `=-05-17`."""
     return f"{_MARK}-{month:02}-{day:02}"
 
 
 def _format_time(hour: int, minutes: str | None) -> str:
+    """Return the code of a time of day: `=~14-30`."""
     return f"{_MARK}~{hour:02}-{minutes or '00'}"

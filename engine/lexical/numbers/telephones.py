@@ -12,10 +12,12 @@ from engine.lexical.characters import BLANK
 _SPACE = f"[{BLANK}]"
 _SEPARATOR = rf"(?:{_SPACE}?[/\u2010-\u2013-]{_SPACE}?|{_SPACE})"
 _AREA_IN_BRACKETS = r"\(\d{1,5}\)"
+# +49 (0)40 123 45-67 or 0049.40.1234567
 _INTERNATIONAL = (
     rf"(?:\+{_SPACE}?|00{_SPACE}?)\d{{1,3}}(?:(?:{_SEPARATOR}|\.)?{_AREA_IN_BRACKETS})?"
     rf"(?:{_SEPARATOR}|\.)?\d{{1,12}}(?:(?:{_SEPARATOR}|\.)\d{{1,8}}){{0,6}}"
 )
+# 040/123 45-67, or 01.23.45.67.89 as in France
 _NATIONAL = rf"0\d{{0,5}}(?:{_SEPARATOR}\d{{1,8}}){{1,6}}|0\d(?:\.\d{{2,4}}){{3,6}}"
 _MORE_DIGITS_FOLLOW = rf"{_SPACE}?\d"
 _MIN_DIGITS = 7
@@ -39,7 +41,9 @@ def read_telephone(compound: str) -> tuple[str, ...]:
 
     Returns nothing for a compound that is no such number, or too short for one.
     """
-    if compound[:1] not in ("+", "0") or not _is_telephone(compound):
+    if compound[:1] not in ("+", "0"):
+        return ()
+    if not compound.isdigit() and not _IS_TELEPHONE.fullmatch(compound):
         return ()
     digits = "".join(filter(str.isdigit, compound.replace(_TRUNK_PREFIX, "")))
     national = digits
@@ -53,10 +57,6 @@ def read_telephone(compound: str) -> tuple[str, ...]:
     if len(national) < _MIN_DIGITS or len(digits) > _MAX_DIGITS:
         return ()
     return tuple(dict.fromkeys((digits, national)))
-
-
-def _is_telephone(compound: str) -> bool:
-    return compound.isdigit() or _IS_TELEPHONE.fullmatch(compound) is not None
 
 
 def _count_country_digits(number: str) -> int:

@@ -368,6 +368,7 @@ class SemanticVectorsInfo(VectorsInfo):
 
 
 def _list_distinct(folders: Iterable[str | None]) -> tuple[str, ...]:
+    """Return the folders in their order, each once, without None."""
     return tuple(dict.fromkeys(folder for folder in folders if folder))
 
 

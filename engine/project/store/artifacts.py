@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from engine.project.store.artifact_info import KINDS, ArtifactInfo
-from engine.project.store.connection import Database, guarded
+from engine.project.store.connection import Database
 
 INCOMPLETE = "incomplete"
 Info = TypeVar("Info", bound=ArtifactInfo, covariant=True)
@@ -29,9 +29,10 @@ class Artifact(Generic[Info]):
 class ArtifactTables(Database):
     """The artifacts that the stages have put in place."""
 
-    def _put_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
+    def replace_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
+        """Make an artifact the current one of its kind, within a transaction of the caller."""
         info = json.dumps(artifact.info.to_dict())
-        self._db.execute(
+        self._execute(
             "INSERT OR REPLACE INTO artifacts (kind, fingerprint, folder, created, info) VALUES (?,"
             " ?, ?, ?, ?)",
             (artifact.info.kind, artifact.fingerprint, artifact.folder, time.time(), info),
@@ -45,10 +46,10 @@ class ArtifactTables(Database):
         The artifact of the kind `instead_of` is removed in the same transaction; its folder is
         swept later.
         """
-        with self.transaction(), guarded(self.path):
-            self._put_artifact(artifact)
+        with self.transaction():
+            self.replace_artifact(artifact)
             if instead_of is not None:
-                self._db.execute("DELETE FROM artifacts WHERE kind = ?", (instead_of.kind,))
+                self._execute("DELETE FROM artifacts WHERE kind = ?", (instead_of.kind,))
 
     def mark_incomplete(self, kind: type[ArtifactInfo]) -> None:
         """Mark a kind as incomplete until an artifact of it is put again.
@@ -67,15 +68,17 @@ class ArtifactTables(Database):
             "SELECT info, fingerprint, folder FROM artifacts WHERE kind = ?", (kind.kind,)
         )
         if rows:
-            return self._artifact(kind, *rows[0])
+            return self._read_artifact(kind, *rows[0])
         return None
 
     def artifacts(self) -> dict[str, Artifact[ArtifactInfo]]:
         """Return every current artifact by kind."""
         rows = self._fetch("SELECT kind, info, fingerprint, folder FROM artifacts")
-        return {kind: self._artifact(KINDS.get(kind, ArtifactInfo), *row) for kind, *row in rows}
+        return {
+            kind: self._read_artifact(KINDS.get(kind, ArtifactInfo), *row) for kind, *row in rows
+        }
 
-    def _artifact(
+    def _read_artifact(
         self, kind: type[Info], info: str, fingerprint: str, folder: str
     ) -> Artifact[Info]:
         return Artifact(kind.from_dict(self._json(info)), fingerprint, folder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,27 +21,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-Position = tuple[int, int | None]
-
-
-def locate_chunks(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
-    """Return (line, page), from 1, of the first visible character of each chunk (start, text).
-
-    Lines end with \\n, pages with \\f; the page is None if the text has no \\f.
-    """
-    line_ends = [match.start() for match in re.finditer("\n", text)]
-    page_ends = [match.start() for match in re.finditer("\f", text)]
-    places: list[Position] = []
-    for start, chunk in chunks:
-        offset = start + len(chunk) - len(chunk.lstrip())
-        page = bisect_left(page_ends, offset) + 1 if page_ends else None
-        places.append((bisect_left(line_ends, offset) + 1, page))
-    return places
-
-
 IN_MEMORY = 100_000  # Up to so many chunks are read at once; of more, each on access.
 BLOCK = 2_000  # Chunks read by one statement.
 AHEAD = 32  # Chunks read by one access.
+# The fields of `Chunk` in their order; `embedded_text` is NULL if it is the text itself.
 _CHUNK = (
     "document_id, ordinal, start, end, text, headings, tokens, embedded_text, content_hash, id,"
     " pages, line, page"
@@ -61,25 +44,51 @@ _NEW_CHUNK = (
 )
 
 
+Position = tuple[int, int | None]
+"""Line and page, from 1; the page is None in a text without pages."""
+
+
+def locate_chunks(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position]:
+    """Return the position of the first visible character of each chunk (start, text).
+
+    Lines end with \\n, pages with \\f.
+    """
+    line_ends = [match.start() for match in re.finditer("\n", text)]
+    page_ends = [match.start() for match in re.finditer("\f", text)]
+    positions: list[Position] = []
+    for start, chunk in chunks:
+        offset = start + len(chunk) - len(chunk.lstrip())
+        page = bisect_left(page_ends, offset) + 1 if page_ends else None
+        positions.append((bisect_left(line_ends, offset) + 1, page))
+    return positions
+
+
 class StoredChunk(Chunk):
     """A chunk with its id, document and content hash; other fields are read on access."""
 
     __slots__ = ("_read",)
 
     @classmethod
-    def of(cls, *row: Any) -> StoredChunk:
-        """Build a chunk from id, document id, content hash, and a function that reads it by id."""
+    def of(
+        cls, chunk_id: int, document_id: int, content_hash: str, read: Callable[[int], Chunk]
+    ) -> StoredChunk:
+        """Build a chunk of which `read` returns the whole one, by its id."""
         chunk = object.__new__(cls)
-        for name, value in zip(("id", "document_id", "content_hash", "_read"), row, strict=True):
-            object.__setattr__(chunk, name, value)
+        # A frozen dataclass forbids assignments.
+        object.__setattr__(chunk, "id", chunk_id)
+        object.__setattr__(chunk, "document_id", document_id)
+        object.__setattr__(chunk, "content_hash", content_hash)
+        object.__setattr__(chunk, "_read", read)
         return chunk
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(object.__getattribute__(self, "_read")(self.id), name)
+        # Python calls this for what is not set: if that is `_read`, `self._read` would never end.
+        read = object.__getattribute__(self, "_read")
+        return getattr(read(self.id), name)
 
 
 def is_unread(chunk: Chunk) -> bool:
-    """Return whether a chunk's fields are read on access; those of a changed copy are not."""
+    """Return whether a chunk's fields are read on access; those of a copy by `replace` are not."""
     return hasattr(chunk, "_read")
 
 
@@ -92,6 +101,7 @@ def sample_indices(
     """
     import numpy as np
 
+    # The 7 only makes this draw differ from others with the same seed.
     sample = np.random.default_rng([seed, 7]).permutation(total)[: most or IN_MEMORY]
     indices = np.concatenate([sample, *map(np.ravel, needed)])
     return np.unique(indices[indices >= 0]).astype(np.int64)
@@ -100,7 +110,8 @@ def sample_indices(
 class ChunkTables(ArtifactTables):
     """The chunks made of documents."""
 
-    _ahead: Mapping[int, Chunk] = MappingProxyType({})
+    # The chunks that the last `chunk` has read, by id.
+    _read_ahead: Mapping[int, Chunk] = MappingProxyType({})
 
     def has_chunks(self, file_id: int | None = None) -> bool:
         """Return whether there is a live chunk, of the whole project or of one file."""
@@ -116,18 +127,18 @@ class ChunkTables(ArtifactTables):
         Chunks that no longer exist stay readable (not live) until `purge_dead`, since the current
         index still names them.
         """
-        known: dict[str, list[int]] = {}
+        former_ids: dict[str, list[int]] = {}
         former = self._fetch(
             "SELECT id, content_hash FROM chunks WHERE document_id = ? ORDER BY live DESC, id",
             (document_id,),
         )
         for row_id, content_hash in former:
-            known.setdefault(content_hash, []).append(row_id)
+            former_ids.setdefault(content_hash, []).append(row_id)
         self._execute("UPDATE chunks SET live = 0 WHERE document_id = ?", (document_id,))
-        fresh = []
-        (text,) = self._fetch("SELECT text FROM documents WHERE id = ?", (document_id,))[0]
-        places = locate_chunks(text, ((chunk.start, chunk.text) for chunk in chunks))
-        for chunk, place in zip(chunks, places, strict=True):
+        new_rows = []
+        [(text,)] = self._fetch("SELECT text FROM documents WHERE id = ?", (document_id,))
+        positions = locate_chunks(text, ((chunk.start, chunk.text) for chunk in chunks))
+        for chunk, position in zip(chunks, positions, strict=True):
             row = (
                 chunk.ordinal,
                 chunk.start,
@@ -138,38 +149,41 @@ class ChunkTables(ArtifactTables):
                 None if chunk.embedded_text == chunk.text else chunk.embedded_text,
                 json.dumps(chunk.pages),
                 chunk.content_hash,
-                *place,
+                *position,
             )
-            if ids := known.get(chunk.content_hash):
+            row_ids = former_ids.get(chunk.content_hash)
+            if row_ids:
                 self._execute(
                     f"UPDATE chunks SET {assignments(_NEW_CHUNK)}, live = 1 WHERE id = ?",
-                    (*row, ids.pop(0)),
+                    (*row, row_ids.pop(0)),
                 )
             else:
-                fresh.append((*row, document_id))
+                new_rows.append((*row, document_id))
         with guarded(self.path):
             columns = ", ".join((*_NEW_CHUNK, "document_id"))
             self._db.executemany(
-                f"INSERT INTO chunks ({columns}) VALUES ({placeholders(_NEW_CHUNK)}, ?)", fresh
+                f"INSERT INTO chunks ({columns}) VALUES ({placeholders(_NEW_CHUNK)}, ?)", new_rows
             )
         self._execute(f"{NOTE_CONTENTS} WHERE id = ?", (document_id,))
-        return len(fresh)
+        return len(new_rows)
 
     def each_chunk(self, block: int = BLOCK) -> Iterator[Chunk]:
         """Yield all live chunks in order of id, with `block` of them in memory."""
-        last = -1
+        last_id = -1
         sql = f"SELECT {_CHUNK} FROM chunks WHERE live AND id > ? ORDER BY id LIMIT ?"
-        while rows := self._fetch(sql, (last, block)):
-            yield from map(self._chunk, rows)
-            last = rows[-1][_CHUNK.split(", ").index("id")]
+        while rows := self._fetch(sql, (last_id, block)):
+            for row in rows:
+                chunk = self._chunk(row)
+                yield chunk
+            last_id = chunk.id
 
     def _chunk(self, row: Any) -> Chunk:
+        """Return the chunk in a row of the columns `_CHUNK`."""
         document_id, ordinal, start, end, text, headings, tokens, embedded, *rest = row
-        content_hash, chunk_id, page_marks, line, page = rest
-        pages = tuple(
-            (int(offset), int(number), str(label))
-            for offset, number, label in self._json(page_marks)
-        )
+        content_hash, row_id, page_marks, line, page = rest
+        pages = [
+            (int(offset), int(number), str(name)) for offset, number, name in self._json(page_marks)
+        ]
         return Chunk(
             document_id,
             ordinal,
@@ -180,8 +194,8 @@ class ChunkTables(ArtifactTables):
             tokens,
             text if embedded is None else embedded,
             content_hash,
-            chunk_id,
-            pages,
+            row_id,
+            tuple(pages),
             line,
             page,
         )
@@ -191,14 +205,14 @@ class ChunkTables(ArtifactTables):
 
         Raises DamagedError if the row is gone.
         """
-        if chunk_id not in self._ahead:
+        if chunk_id not in self._read_ahead:
             rows = self._fetch(
                 f"SELECT {_CHUNK} FROM chunks WHERE id >= ? ORDER BY id LIMIT {AHEAD}", (chunk_id,)
             )
-            self._ahead = {chunk.id: chunk for chunk in map(self._chunk, rows)}
-        if chunk_id not in self._ahead:
+            self._read_ahead = {chunk.id: chunk for chunk in map(self._chunk, rows)}
+        if chunk_id not in self._read_ahead:
             raise note_damage(self.path, f"chunk {chunk_id} is missing")
-        return self._ahead[chunk_id]
+        return self._read_ahead[chunk_id]
 
     def read_whole(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         """Return chunks in the same order, those that are read on access with all their fields.
@@ -223,14 +237,18 @@ class ChunkTables(ArtifactTables):
 
     def sample_chunk_texts(self, count: int) -> list[str]:
         """Return the texts of about `count` live chunks, spread evenly over the corpus."""
-        outermost = "(SELECT id FROM chunks WHERE live ORDER BY id {} LIMIT 1)"
-        columns = f"{outermost.format('ASC')}, {outermost.format('DESC')}"
-        ((first, last),) = self._fetch(f"SELECT {columns}")
+        [(first, last)] = self._fetch(
+            """SELECT (SELECT id FROM chunks WHERE live ORDER BY id ASC LIMIT 1),
+            (SELECT id FROM chunks WHERE live ORDER BY id DESC LIMIT 1)"""
+        )
         if first is None:
             return []
+        # Of each range of ids, the first chunk: this reads no other rows.
         sql = "SELECT id, text FROM chunks WHERE live AND id >= ? ORDER BY id LIMIT 1"
+        texts: dict[int, str] = {}
         step = max(1, (last + 1 - first) // max(1, count))
-        texts = dict(self._fetch(sql, (lowest,))[0] for lowest in range(first, last + 1, step))
+        for lowest in range(first, last + 1, step):
+            texts.update(self._fetch(sql, (lowest,)))
         if 2 * len(texts) >= count:
             return list(texts.values())
         # There are few chunks, or ids have gaps since documents were read again.
@@ -243,7 +261,7 @@ class ChunkTables(ArtifactTables):
         import numpy as np
 
         # One string: a million rows as objects take three times as long.
-        ((ids,),) = self._fetch(
+        [(ids,)] = self._fetch(
             "SELECT group_concat(id) FROM (SELECT id FROM chunks WHERE live ORDER BY id)"
         )
         return np.fromstring(ids or "", np.int64, sep=",")

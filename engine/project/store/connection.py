@@ -26,13 +26,14 @@ from engine.project.store.schema import SCHEMA, SCHEMA_VERSION, database_uri
 
 # How long a read-only process waits for a writer that sets up the WAL.
 SETTLE_SECONDS = 5.0
+# How long a writer waits for another one.
 BUSY_SECONDS = 30.0
 # Bytes from which copying and checking take notable time: 10 s a GB.
 LARGE = 100_000_000
 # How long the copy of a large database is good enough, unless damage is met.
 KEPT_SECONDS = 7 * 86_400.0
 COPY = "project.db.bak"
-_FREE_SPACE = "Free some space on its disk and run again."
+# What opening a database fails with if its log, the WAL, cannot be written.
 _NO_ROOM_FOR_A_LOG = {
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_READONLY,
@@ -45,14 +46,18 @@ class Database:
     """One connection to project.db.
 
     Not shared between threads. Every method may raise DamagedError or ResourceError.
+    `state_without_log`: the state of a file that is read without its log, when it was opened.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, path: Path, read_as: tuple[int, ...] | None = None
+        self,
+        connection: sqlite3.Connection,
+        path: Path,
+        state_without_log: tuple[int, ...] | None = None,
     ) -> None:
         self._db = connection
         self.path = path
-        self._read_as = read_as
+        self._state_without_log = state_without_log
 
     @classmethod
     def create(cls, path: Path) -> Self:
@@ -100,7 +105,7 @@ class Database:
                 code="database-missing",
                 command="run",
             )
-        until = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + SETTLE_SECONDS
         with guarded(path):
             while True:
                 try:
@@ -110,12 +115,13 @@ class Database:
                 except sqlite3.OperationalError as error:
                     if _primary_code(error) not in _NO_ROOM_FOR_A_LOG:
                         raise
+                    # The file alone is enough if every commit is in it.
                     if _is_settled(path):
                         state = _file_state(path)
                         connection = connect_for_reading(path)
                         _check_or_close(connection, path, check)
                         return cls(connection, path, state)
-                    if time.monotonic() > until:
+                    if time.monotonic() > deadline:
                         raise
                 # A process that may write is just opening or closing the database.
                 time.sleep(0.05)
@@ -126,9 +132,9 @@ class Database:
 
         If so, what was read may be half of a change.
         """
-        if self._read_as is None:
+        if self._state_without_log is None:
             return False
-        return _file_state(self.path) != self._read_as or not _is_settled(self.path)
+        return _file_state(self.path) != self._state_without_log or not _is_settled(self.path)
 
     def close(self) -> None:
         """Close the connection."""
@@ -174,7 +180,8 @@ class Database:
         self._fetch(sql, values)
 
     def _fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        until = time.monotonic() + SETTLE_SECONDS
+        """Return all rows of a statement's result."""
+        deadline = time.monotonic() + SETTLE_SECONDS
         with guarded(self.path):
             while True:
                 try:
@@ -182,11 +189,13 @@ class Database:
                 except sqlite3.OperationalError as error:
                     # A reader without the right to write gets this error, too, while a commit is
                     # being written.
-                    if _primary_code(error) != sqlite3.SQLITE_READONLY or time.monotonic() > until:
+                    is_read_only = _primary_code(error) == sqlite3.SQLITE_READONLY
+                    if not is_read_only or time.monotonic() > deadline:
                         raise
                 time.sleep(0.01)
 
     def _json(self, text: str) -> Any:
+        """Return a value that is stored as JSON."""
         try:
             return json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
@@ -242,6 +251,7 @@ def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connectio
 
 
 def _sha256(text: str | None) -> str:
+    """Return the hex sha256 of a text, empty for none; statements call it as a function."""
     if text:
         return hashlib.sha256(text.encode()).hexdigest()
     return ""
@@ -257,7 +267,7 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
 
 
 def _is_settled(path: Path) -> bool:
-    """Return whether every commit is in the file itself, so that it may be read without its log."""
+    """Return whether all commits are in the file itself, so that it may be read without its log."""
     try:
         return Path(f"{path}-wal").stat().st_size == 0
     except FileNotFoundError:
@@ -266,6 +276,7 @@ def _is_settled(path: Path) -> bool:
 
 
 def _file_state(path: Path) -> tuple[int, ...]:
+    """Return values that change when a file is written or replaced; none if it is gone."""
     with suppress(OSError):
         status = path.stat()
         return status.st_ino, status.st_size, status.st_mtime_ns
@@ -273,6 +284,7 @@ def _file_state(path: Path) -> tuple[int, ...]:
 
 
 def _check_or_close(connection: sqlite3.Connection, path: Path, every_page: bool) -> None:
+    """Do as `check_schema`; close the connection if that raises."""
     try:
         check_schema(connection, path, every_page)
     except BaseException:
@@ -355,16 +367,21 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
 
 
 def _primary_code(error: sqlite3.Error) -> int:
+    """Return the kind of an error of SQLite; the higher bits of its code say more."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def _explain(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineError:
+    """Return the error for users; `path`: the database, `written`: the file that was written."""
     text = str(error)
     code = _primary_code(error)
-    what = f"{written} could not be written."
     if code == sqlite3.SQLITE_FULL:
         return ResourceError(
-            what, f"SQLite says: {text}.", _FREE_SPACE, code="disk-full", command="run"
+            f"{written} could not be written.",
+            f"SQLite says: {text}.",
+            "Free some space on its disk and run again.",
+            code="disk-full",
+            command="run",
         )
     if code == sqlite3.SQLITE_IOERR:
         return ResourceError(
@@ -375,9 +392,8 @@ def _explain(error: sqlite3.DatabaseError, path: Path, written: Path) -> EngineE
             command="run",
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        what = "The project's database is busy."
         to_do = "Try again when the other program is done."
-        return ProjectBusyError(what, text, to_do)
+        return ProjectBusyError("The project's database is busy.", text, to_do)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
         return EngineError(
             f"{path} cannot be opened.", text, "Check the folder's permissions.", code="file-access"

@@ -17,6 +17,7 @@ _DOCUMENT = tuple(column.name for column in fields(Document))
 
 
 def _document_columns(text: str) -> str:
+    """Return the columns of `Document` for a statement, with an expression in place of its text."""
     return ", ".join(text if column == "text" else column for column in _DOCUMENT)
 
 

@@ -65,9 +65,10 @@ class LeftOutRecord:
 
 _FILE = tuple(column.name for column in fields(FileRecord))
 UNREAD = ("skipped", "quarantined")  # States of a file that gave no document.
-_UNREAD = str(UNREAD)
+_UNREAD = str(UNREAD)  # It is also SQL.
 LEFT_OUT = """FROM left_out WHERE NOT EXISTS (SELECT 1 FROM files WHERE files.source = left_out.source
     AND files.path = left_out.path AND files.state <> 'gone')"""  # noqa: E501
+"""What was not tried and has no record as a file, which says more."""
 AGAIN = -1  # Sentinel mtime that forces a re-read.
 
 
@@ -123,18 +124,16 @@ class FileTables(ArtifactTables):
 
         Must be called within a transaction.
         """
-        fresh = {(row.source, row.path): row for row in rows}
-        former = {
-            (row[0], row[1]): LeftOutRecord(*row)
-            for row in self._fetch("SELECT source, path, kind, reason FROM left_out")
-        }
-        if fresh == former:
+        # Of two with the same path, the last one counts.
+        new = {(row.source, row.path): (row.kind, row.reason) for row in rows}
+        former = self._fetch("SELECT source, path, kind, reason FROM left_out")
+        if new == {(source, path): (kind, reason) for source, path, kind, reason in former}:
             return False
         self._execute("DELETE FROM left_out")
         with guarded(self.path):
             self._db.executemany(
                 "INSERT INTO left_out (source, path, kind, reason) VALUES (?, ?, ?, ?)",
-                [(row.source, row.path, row.kind, row.reason) for row in fresh.values()],
+                [(*place, *why) for place, why in new.items()],
             )
         return True
 
@@ -150,6 +149,7 @@ class FileTables(ArtifactTables):
         """
         from engine.core.messages.documents import FileOutcome
 
+        # Files, then parts of files, then what was not tried.
         rows = self._fetch(
             f"""SELECT source, path, coalesce(
                     (SELECT own.format FROM documents own WHERE file_id = files.id AND own.path = files.path AND live), format
@@ -189,7 +189,8 @@ class FileTables(ArtifactTables):
         `titles`: a title derived from the former name (first) becomes the second. What a file that
         is gone left under the new name stays readable until `purge_dead`.
         """
-        place = record.source, record.path
+        place = (record.source, record.path)
+        # The record of the gone file makes room; its documents pass to the renamed one.
         self._execute(
             """UPDATE documents SET file_id = ? WHERE file_id IN
                 (SELECT id FROM files WHERE source = ? AND path = ? AND state = 'gone')""",
@@ -201,6 +202,7 @@ class FileTables(ArtifactTables):
             " id = ?",
             (*place, record.size, record.mtime_ns, record.ctime_ns, former.id),
         )
+        # Paths of documents inside the file begin with its former path.
         self._execute(
             """UPDATE documents SET source = ?, path = ? || substr(path, ?), modified = ?,
                 title = CASE WHEN title = ? AND path = ? THEN ? ELSE title END WHERE file_id = ? AND live""",  # noqa: E501

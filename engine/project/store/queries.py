@@ -44,7 +44,7 @@ class QueryTables(ArtifactTables):
             self._db.execute("DELETE FROM rejected_queries")
             sql = f"INSERT INTO rejected_queries ({_REJECTED}) VALUES (?, ?, ?, ?, ?, ?, ?)"
             self._db.executemany(sql, [_query_row(query, reason) for query, reason in rejected])
-            self._put_artifact(artifact)
+            self.replace_artifact(artifact)
 
     def changed_share(self) -> float:
         """Return the share (0 to 1) of chunks that came or went since the queries were made."""
@@ -93,6 +93,7 @@ class QueryTables(ArtifactTables):
         matches: Matches | None,
         wanted: Mapping[str, str | None],
     ) -> tuple[int, list[Any]]:
+        """Return the number of matching rows of a table, and a page of them; see `query_page`."""
         self._db.create_function("matches", 1, matches or (lambda _text: True))
         required = {name: value for name, value in wanted.items() if value is not None}
         conditions = [f"{name} = ?" for name in required]
@@ -124,11 +125,6 @@ class QueryTables(ArtifactTables):
                 [(text, query_id) for query_id, text in texts.items() if text is not None],
             ).rowcount
         return max(0, deleted) + max(0, changed)
-
-    def replace_artifact(self, artifact: Artifact[ArtifactInfo]) -> None:
-        """Do as `put_artifact`, within a transaction of the caller."""
-        with guarded(self.path):
-            self._put_artifact(artifact)
 
     def replace_document_queries(self, document_id: int, queries: Iterable[DocumentQuery]) -> None:
         """Replace the queries that a document contains, within a transaction of the caller."""
@@ -193,11 +189,11 @@ class QueryTables(ArtifactTables):
         return JudgedQuery(
             key,
             text,
-            tuple(self._json(evidence)),
-            tuple((document, grade) for document, grade in self._json(grades)),
-            path,
-            row_id,
-            tuple(FurtherAnswer(place, tuple(strings)) for place, strings in self._json(also)),
+            evidence=tuple(self._json(evidence)),
+            grades=tuple((document, grade) for document, grade in self._json(grades)),
+            path=path,
+            id=row_id,
+            also=tuple(FurtherAnswer(place, tuple(strings)) for place, strings in self._json(also)),
         )
 
 
@@ -215,11 +211,13 @@ def _query_row(query: Query, last: str) -> tuple[str | int, ...]:
 
 
 def _read_query(row: Sequence[Any]) -> Query:
+    """Return the query in a row of the columns `_QUERY`."""
     text, kind, chunk_id, document_id, evidence, split, row_id, imported = row
     return Query(text, kind, chunk_id, document_id, evidence, split, row_id, bool(imported))
 
 
 def _read_rejected(row: Sequence[Any]) -> tuple[Query, str]:
+    """Return the query in a row of the columns `_REJECTED`, and why it was rejected."""
     text, kind, chunk_id, document_id, evidence, reason, imported = row
     return Query(text, kind, chunk_id, document_id, evidence, imported=bool(imported)), str(reason)
 

@@ -76,6 +76,7 @@ CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 {_DOCUMENT_QUERIES}{_OVERVIEWS}{_CONTENTS}"""  # noqa: E501
 
 _ALL = "SELECT type, name, rootpage FROM sqlite_master"
+# Generated columns of a table.
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 
 
@@ -116,8 +117,10 @@ def find_foreign_part(path: Path) -> str:
 
 
 def _find_unknown_part(foreign: sqlite3.Connection, known: set[tuple[str, str]]) -> str:
+    """Describe a part that is not `known`, (kind, name), or computes; empty if there is none."""
     for kind, name, page in foreign.execute(_ALL).fetchall():
         is_known = (kind, name) in known or name.startswith("sqlite_")
+        # Views, triggers and virtual tables have no page of their own.
         if not (is_known and page) or foreign.execute(_COMPUTED, (name,)).fetchone():
             return f"the {kind} {name!r}"
     return ""

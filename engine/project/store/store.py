@@ -45,6 +45,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
     Not shared between threads. Every method may raise DamagedError or ResourceError.
     """
 
+    # What was hashed → the state of the database then, and the hash.
     _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
 
     def chunks(self, in_memory: int = IN_MEMORY) -> list[Chunk]:
@@ -101,7 +102,8 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
 
         Several stages ask for the same hash.
         """
-        state = (self._fetch("PRAGMA data_version")[0][0], self._db.total_changes)
+        # The first number changes with commits of other connections, the second with those of this.
+        state = (self.version(), self._db.total_changes)
         cached_state, cached_value = self._fingerprints.get(name, (None, ""))
         if cached_state == state and not self._db.in_transaction:
             return cached_value
@@ -116,12 +118,12 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
     def purge_dead(self) -> int:
         """Delete rows that no current index names; return the number of chunks removed."""
         with self.transaction(), guarded(self.path):
-            dead = (
+            delete_dead = (
                 "DELETE FROM {0} WHERE id IN (SELECT id FROM {0} INDEXED BY {0}_overview WHERE NOT"
                 " live)"
             )
-            removed = self._db.execute(dead.format("chunks")).rowcount
-            self._db.execute(dead.format("documents"))
+            removed = self._db.execute(delete_dead.format("chunks")).rowcount
+            self._db.execute(delete_dead.format("documents"))
             self._db.execute("DELETE FROM files WHERE state = 'gone'")
         return removed
 

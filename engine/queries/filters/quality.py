@@ -255,7 +255,7 @@ class _AnalysedQuery(NamedTuple):
 
 
 class _RepetitionCheck:
-    """Checks that no earlier query of the same kind requirement a chunk with nearly the same words.
+    """Checks that no earlier query of the same kind asks a chunk with nearly the same words.
 
     All words count, so that *when* and *who* differ; order and endings do not. Queries with other
     codes, numbers or names differ.

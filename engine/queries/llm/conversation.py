@@ -23,6 +23,7 @@ from engine.queries.filters.evidence import clean_question, find_verbatim, is_di
 from engine.queries.llm.answer import Answer, Dropped, Item
 from engine.queries.llm.windows import halves, split_to_fit
 from engine.queries.rejection import Reason
+from engine.queries.rules.extractive import shuffle_kinds
 
 VERSION = 5  # Increase when the same answers would yield different items.
 TRIES = 2
@@ -194,23 +195,24 @@ class _ChunkConversation:
         questions = self._ask("questions", QUESTIONS, values, len(events))
         # The model numbers events from 1.
         evidence = {number: event.context for number, event in enumerate(events, 1)}
-        asked: dict[int, str] = {}
-        unasked = [(questions.cut, Reason.CUT)] if questions.cut else []
+        first_questions: dict[int, str] = {}
+        dropped = [(questions.cut, Reason.CUT)] if questions.cut else []
         for entry in (*questions.finished, *questions.surplus):
             if entry.event not in evidence:
-                unasked.append((entry, Reason.NO_FACT))
-            elif entry.event in asked:
-                unasked.append((entry, Reason.MORE))
+                dropped.append((entry, Reason.NO_FACT))
+            elif entry.event in first_questions:
+                dropped.append((entry, Reason.MORE))
             else:
-                asked[entry.event] = entry.question
-        for number, question in sorted(asked.items()):
+                first_questions[entry.event] = entry.question
+        for number, question in sorted(first_questions.items()):
             self._take(question, evidence[number], kinds[number - 1])
-        for entry, reason in unasked:
+        for entry, reason in dropped:
             self._drop(entry.question, evidence.get(entry.event, ""), reason)
 
     def _find_events(self, values: dict[str, Any], most: int) -> list[Any]:
         """Ask for at most `most` events; return those whose words the chunk has."""
-        entries = _put_fine_grained_first(self._ask("events", EVENTS, values, most), most)
+        answer = self._ask("events", EVENTS, values, most)
+        entries = _put_fine_grained_first(answer, most)
         usable_events = []
         for event in entries.finished:
             if find_verbatim(event.context, self._chunk.text):
@@ -307,22 +309,16 @@ def _read(shape: Shape[Any], reply: Reply) -> _Entries:
 def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
     """Return the kinds of `count` queries: the `wanted` kinds in turn, in a seeded order.
 
-    Questions are twice as likely to come first. If everyday queries are wanted, they are every
-    second query: no keyword search knows what they teach, and the other kinds together teach the
-    rest.
+    If everyday queries are wanted, they are every second query: no keyword search knows what they
+    teach, and the other kinds together teach the rest.
     """
     rng = random.Random(seed)
     others = [kind for kind in wanted if kind != "everyday"]
     if not others:
         return ["everyday"] * count
     kinds: list[QueryKind] = []
-
-    def draw_place(kind: QueryKind) -> float:
-        exponent = 2.0 if kind == "question" else 1.0
-        return float(rng.random() ** exponent)
-
     while len(kinds) < count:
-        kinds += sorted(others, key=draw_place)
+        kinds += shuffle_kinds(others, rng)
     if "everyday" not in wanted:
         return kinds[:count]
     everyday_first = rng.random() < 0.5

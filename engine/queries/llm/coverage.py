@@ -35,7 +35,10 @@ def covering_order(
     documents take turns in a seeded order. `check` is called regularly and may raise to end the
     work.
     """
-    positions = distinct_positions(chunks)
+    first_positions: dict[str, int] = {}  # content hash → position of the first chunk with it
+    for position, chunk in enumerate(chunks):
+        first_positions.setdefault(chunk.content_hash, position)
+    positions = list(first_positions.values())
     if not positions:
         return [], 0
     positions.sort(key=lambda position: seeded_key(seed, chunks[position]))
@@ -53,14 +56,6 @@ def covering_order(
             order.append((turn, -len(queue), cluster, position))
     order.sort()
     return [position for *_, position in order], len(queues)
-
-
-def distinct_positions(chunks: Sequence[Chunk]) -> list[int]:
-    """Return the positions of the first chunk of each content."""
-    first: dict[str, int] = {}
-    for position, chunk in enumerate(chunks):
-        first.setdefault(chunk.content_hash, position)
-    return list(first.values())
 
 
 def word_vectors(chunks: Sequence[Chunk], analyzer: Analyzer, check: Callable[[], None]) -> Any:
@@ -88,7 +83,7 @@ def _find_clusters(vectors: Any, seed: int) -> Ids:
     root = round(math.sqrt(vectors.shape[0]))
     count = max(1, min(MAX_CLUSTERS, root))
     with warnings.catch_warnings():
-        # Fewer distinct_positions rows than clusters.
+        # Fewer distinct rows than clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = MiniBatchKMeans(count, random_state=seed, n_init=1)
         return np.asarray(model.fit_predict(vectors), np.int64)

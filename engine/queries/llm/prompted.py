@@ -95,7 +95,9 @@ class PromptedWriter:
                         passage = next(waiting, None)
                         if passage is None:
                             break
-                        future = threads.submit(self._answer, passage)
+                        future = threads.submit(
+                            self._asker.answer, passage.chunk, passage.title, self._complete
+                        )
                         numbers[future] = passage.number
                         seconds[future] = 0.0
                     if not numbers:
@@ -112,10 +114,8 @@ class PromptedWriter:
             finally:
                 self._stopped.set()
 
-    def _answer(self, passage: Passage) -> Answer:
-        return self._asker.answer(passage.chunk, passage.title, self._complete)
-
     def _complete(self, request: Request) -> Reply:
+        """Send a request of one of the threads. Raises what `ChatModel.complete` raises."""
         return self._chat.complete(request, self._check_thread)
 
     def _check_thread(self) -> None:

@@ -93,6 +93,17 @@ def seeded_key(seed: int, chunk: Chunk) -> str:
     return hashlib.blake2b(f"{seed}:{chunk.content_hash}".encode(), digest_size=16).hexdigest()
 
 
+def shuffle_kinds(kinds: Sequence[QueryKind], rng: random.Random) -> list[QueryKind]:
+    """Return kinds in random order; questions are twice as likely to come first."""
+
+    def draw(kind: QueryKind) -> float:
+        # Lower numbers come first, and squares are lower.
+        exponent = 2.0 if kind == "question" else 1.0
+        return float(rng.random() ** exponent)
+
+    return sorted(kinds, key=draw)
+
+
 class ExtractiveWriter:
     """Writes the queries of single chunks, at most `per_chunk` each."""
 
@@ -143,20 +154,11 @@ class ExtractiveWriter:
         return queries
 
     def _order_kinds(self, rng: random.Random) -> list[QueryKind]:
-        """Return the kinds in the order of their turns.
-
-        Questions are twice as likely to come first; a title comes only once.
-        """
-
-        def draw(kind: QueryKind) -> float:
-            # Lower numbers come first, and squares are lower.
-            exponent = 2.0 if kind == "question" else 1.0
-            return float(rng.random() ** exponent)
-
+        """Return the kinds in the order of their turns; a title comes only once."""
         turns: list[QueryKind] = []
         # More turns than queries, since not every kind can be made from each chunk.
         while len(turns) < 2 * self.per_chunk + len(self.kinds):
-            for kind in sorted(self.kinds, key=draw):
+            for kind in shuffle_kinds(self.kinds, rng):
                 if kind != "title" or "title" not in turns:
                     turns.append(kind)
             if set(self.kinds) == {"title"}:
@@ -183,7 +185,7 @@ class ExtractiveWriter:
     def _write_text(
         self, kind: QueryKind, sentence: Sentence, topic: Topic, rng: random.Random
     ) -> str | None:
-        """Return a query about a sentence in its own words; None if there is none to be made."""
+        """Return a query about a sentence in its own words; None if none can be made."""
         text: str | None
         if kind == "keyword":
             text = keyword_query(sentence, topic, rng)

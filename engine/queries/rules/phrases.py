@@ -199,8 +199,8 @@ def _add_phrase(
     start = words[0].start
     text = sentence[start : words[-1].end].removesuffix("'s").removesuffix("’s")
     category = _classify(words, statistics)
-    highest = max(statistics.idf(word.folded) for word in words)
-    weight = highest / statistics.highest_idf
+    highest_idf = max(statistics.idf(word.folded) for word in words)
+    weight = highest_idf / statistics.highest_idf
     if category == "number":
         weight *= 0.4
     bonus = 0.1 * min(2, len(words) - 1)
@@ -221,6 +221,7 @@ def _classify(words: Sequence[Token], statistics: TermStatistics) -> str:
         return "term"
     if len(capital) < len(words) and capital[0].folded not in statistics.capitalised:
         return "term"
+    # The capital of a word that the corpus mostly writes small is that of a title or sentence.
     for word in words:
         is_lower_case = word.folded in statistics.lower_case
         if is_lower_case and word.folded not in _PARTICLES and word.folded not in _NAME_WORDS:

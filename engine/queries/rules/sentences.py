@@ -14,7 +14,8 @@ jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun bzw z.b d.h u.a ggf
 dipl ing hr fr mme mlle mm av env p.ex sra srta dra ud uds pág núm art.º a.m p.m u.s u.k u.n min max temp bros univ
 assn subj exh
 """)  # noqa: E501
-# Words with which a new sentence begins, so that "etc." or "U.S." before them ends one.
+# Abbreviations that end a sentence if a new one begins after them, with one of `_OPENERS`.
+_MAY_END_SENTENCE = word_set("a.m p.m u.s u.k u.n etc inc ltd co corp llc")
 _OPENERS = word_set(
     "The A An In It He She They We I But And This That These For At On As If When While His Her"
 )
@@ -22,7 +23,9 @@ _OPENERS = word_set(
 _BLOCK = re.compile(
     r"\n[ \t]*\n+|\n(?=[ \t]*(?:[-*•▪◦‣|#>]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)]\s))"
 )
-# Marks that may end a sentence, with closing quotes and brackets: ".", "?!", '."', "。」".
+_MAX_HEADING_LENGTH = 60
+"""Length of a line, in characters, from which it is taken for a line of text."""
+# Marks that may end a sentence, with closing quotes and brackets: ".", "?!", '."', "。".
 _STOP = re.compile(r"(?:[.!?…]+|[。！？｡])[\"'”’»)\]]*")
 # An enumerator at the end: "12.", "(b.", "iv."
 _ENUMERATOR = re.compile(r"(?:^|\s)\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})\.$")
@@ -81,11 +84,11 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
     while line_end != -1:
         line = text[line_start:line_end]
         line_start = line_end + 1
-        after_end = min(end, line_end + 80)
+        after_end = min(end, line_end + 80)  # more than the white space before the next word
         after = text[line_start:after_end].lstrip()
         is_open = line.rstrip().endswith((",", ";", "-"))
         continues = is_open or not after or after[0].islower()
-        if len(line) < 60 and not continues:
+        if len(line) < _MAX_HEADING_LENGTH and not continues:
             blocks.append(Span(block_start, line_end))
             block_start = line_start
         line_end = text.find("\n", line_start, end)
@@ -96,7 +99,7 @@ def _split_paragraph(text: str, start: int, end: int) -> list[Span]:
 def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool:
     """Return whether a match of `_STOP` ends the sentence from `start` in a block up to `end`."""
     mark = stop.group()
-    after_end = min(end, stop.end() + 12)
+    after_end = min(end, stop.end() + 12)  # enough for the next word
     after = text[stop.end() : after_end]
     if mark[0] in "。！？｡":
         return True
@@ -115,18 +118,22 @@ def _ends_sentence(text: str, start: int, stop: re.Match[str], end: int) -> bool
 
 
 def _is_abbreviation(before: str, mark: str, after: str) -> bool:
-    """Return whether a full stop belongs to an abbreviation, an initial or an enumerator."""
+    """Return whether a full stop belongs to an abbreviation, an initial or an enumerator.
+
+    `before`: the sentence up to the stop. `after`: what follows, without white space before it.
+    """
     match = _LAST_WORD.search(before)
     if match is None or len(mark) > 1:
         return False
     word = match.group(1)
     folded = word.casefold()
-    if folded in ("a.m", "p.m", "u.s", "u.k", "u.n", "etc", "inc", "ltd", "co", "corp", "llc"):
+    if folded in _MAY_END_SENTENCE:
         return re.split(r"\W", after, maxsplit=1)[0] not in _OPENERS
     if folded in _ABBREVIATIONS or (len(word) == 1 and word.isupper()):
         return True
     if re.fullmatch(r"(?:[^\W\d_]\.)+[^\W\d_]", word):  # letters with full stops: "e.V"
         return not after[0].isupper()
+    # "12." or "(b." is an enumerator only if nothing is before it.
     is_short = len(before.strip()) <= 4
     return is_short and _ENUMERATOR.search(before + ".") is not None
 

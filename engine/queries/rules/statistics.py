@@ -109,11 +109,12 @@ class _StatisticsBuilder:
                 if token.text[-1].isalnum():
                     terms.add(token.folded)
                     self._count_case(token, position, tokens)
-            self._find_long_forms(sentence, tokens)
+            self._count_long_forms(sentence, tokens)
         self.frequency.update(terms)
         self.sentences.update(sentences)
 
     def _count_case(self, token: Token, position: int, tokens: Sequence[Token]) -> None:
+        """Count whether a word of a sentence has a capital, and note names of persons."""
         if not token.text[0].isalpha():
             return
         if not token.is_capital:
@@ -126,7 +127,8 @@ class _StatisticsBuilder:
                 if before.folded in GIVEN_NAMES and before.is_capital:
                     self.people.add(token.folded.removesuffix("'s"))
 
-    def _find_long_forms(self, sentence: str, tokens: Sequence[Token]) -> None:
+    def _count_long_forms(self, sentence: str, tokens: Sequence[Token]) -> None:
+        """Count the words before each "(ABC)" for which it stands."""
         for match in _SHORT_FORM.finditer(sentence):
             before = [token for token in tokens if token.end <= match.start()]
             short = match.group(1)

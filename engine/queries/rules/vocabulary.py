@@ -18,7 +18,7 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def phrases(text: str) -> tuple[str, ...]:
+def split_phrases(text: str) -> tuple[str, ...]:
     """Return the phrases of a list, which are separated by |."""
     return tuple(part.strip() for part in text.split("|"))
 
@@ -65,11 +65,12 @@ CODES = {"english": "en", "german": "de", "french": "fr", "spanish": "es"}
 def language_of(code: str) -> Language:
     """Return the word classes of an ISO 639-1 code, with or without a region."""
     short = code.casefold().replace("_", "-").split("-")[0]
-    return _read(CODES.get(short, short))
+    return _read_language(CODES.get(short, short))
 
 
 @cache
-def _read(code: str) -> Language:
+def _read_language(code: str) -> Language:
+    """Read the lists of assets/words/CODE.toml."""
     if code not in CODES.values():
         return Language(code)
     lists = word_lists(code)
@@ -80,12 +81,13 @@ def _read(code: str) -> Language:
         personal=word_set(lists["personal"]),
         connectives=_longest_first(lists["connectives"]),
         relatives=_longest_first(lists["relatives"]),
-        questions=phrases(lists["questions"]),
+        questions=split_phrases(lists["questions"]),
     )
 
 
 def _longest_first(text: str) -> tuple[str, ...]:
-    return tuple(sorted(phrases(text), key=len, reverse=True))
+    """Return the phrases of a list so that a pattern tries longer ones first."""
+    return tuple(sorted(split_phrases(text), key=len, reverse=True))
 
 
 ENGLISH = language_of("en")

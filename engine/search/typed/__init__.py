@@ -20,6 +20,7 @@ from engine.lexical.characters import term_pattern, word_pattern
 from engine.lexical.filenames import build_search_label
 from engine.search.filters import SearchFilter, find_unmet
 from engine.search.fusing import Fused
+from engine.search.index_lag import LagMonitor
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
 from engine.search.typed.wording import add_wording, split_word
@@ -53,10 +54,14 @@ class Candidates:
 
 
 class TypedQueries:
-    """Completes parsed queries for a project, and evaluates their conditions. Not thread-safe."""
+    """Completes parsed queries for a project, and evaluates their conditions. Not thread-safe.
+
+    `lag` tells which documents BM25 does not know yet.
+    """
 
     def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
+        self.lag = LagMonitor(loaded)
 
     def read(self, typed: str, *, syntax: bool = False) -> ParsedQuery:
         """Return a query with its words as texts have them, and the document that hits resemble.
@@ -190,6 +195,7 @@ class TypedQueries:
         return frozenset(document.id for document in documents if passes(document))
 
     def _is_titled(self, document: Document, clause: Clause) -> bool:
+        """Tell whether a clause matches a document's title or file name."""
         from engine.lexical.matches import matched_spans
 
         file_name = document.path.rpartition("/")[2]
@@ -231,7 +237,7 @@ class TypedQueries:
                 unread = ids[:0]
             else:
                 unread = candidates.ids
-            if self._loaded.index_lag("bm25"):
+            if self.lag.find_lag("bm25"):
                 not_indexed = ids[np.isin(ids, index.ids(), invert=True)]
                 unread = distinct(np.concatenate([unread, not_indexed]))
         unread = unread[np.isin(unread, ids)]
@@ -261,6 +267,7 @@ class TypedQueries:
             yield chunk.id, f"{label}\n{chunk.embedded_text}"
 
     def _open_index(self) -> LexicalIndex | None:
+        """Return the BM25 index, None if it is not built or damaged."""
         try:
             return self._loaded.lexical_index()
         except EngineError:
@@ -271,21 +278,20 @@ class TypedQueries:
         return add_wording(query, self._open_index(), allowed, self._read_texts)
 
     def put_long_first(self, fused: Fused, like: Document) -> Fused:
-        """Move passages to the end that are too short to resemble a document.
+        """Move passages to the end that are too short to resemble a document, such as headings.
 
-        Such are headings and page numbers.
+        Half the length of the document is enough.
         """
         chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
         min_length = min(MIN_LIKE_LENGTH, len(like.text) // 2)
-        long = []
-        short = []
-        for scored in fused.order:
-            chunk = chunks.get(scored[0])
-            if chunk is not None and len(chunk.text) >= min_length:
-                long.append(scored)
-            else:
-                short.append(scored)
-        return replace(fused, order=long + short)
+
+        def is_short(scored: tuple[int, float]) -> bool:
+            chunk_id, _ = scored
+            chunk = chunks.get(chunk_id)
+            return chunk is None or len(chunk.text) < min_length
+
+        # Sorting keeps the order of those of one kind.
+        return replace(fused, order=sorted(fused.order, key=is_short))
 
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
         """Return a query from `add_wording` with misspelt words corrected, and a note.
@@ -333,7 +339,7 @@ class TypedQueries:
 
         Empty while BM25 does not know all documents.
         """
-        if self._loaded.index_lag("bm25"):
+        if self.lag.find_lag("bm25"):
             return []
         return [code for code in query.missing_codes if not self._is_inside(index, code)]
 
@@ -440,20 +446,27 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
 
 
 def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
-    """Return the chunks that contain the words of a clause as they are typed."""
-    import numpy as np
+    """Return the chunks that contain the words of a clause as they are typed.
 
+    If the clause is a word or a code, they are certain: it counts in any form that BM25 knows.
+    """
     from engine.lexical.codes import is_joined
 
-    if not clause.is_prefix:
-        matching = index.find_with_words(clause.text)
-        if matching is None:
-            return Candidates(ids)
-        codes = index.analyzer.terms(clause.text).codes
-        has_codes = not all(map(is_joined, codes))
-        is_code = has_codes and not clause.is_phrase
-        return Candidates(matching, clause.is_word or is_code)
-    *words, last = word_pattern().findall(clause.text)
+    if clause.is_prefix:
+        return _find_with_prefix(index, clause.text, ids)
+    matching = index.find_with_words(clause.text)
+    if matching is None:
+        return Candidates(ids)
+    codes = index.analyzer.terms(clause.text).codes
+    is_code = not clause.is_phrase and not all(map(is_joined, codes))
+    return Candidates(matching, clause.is_word or is_code)
+
+
+def _find_with_prefix(index: LexicalIndex, text: str, ids: Ids) -> Candidates:
+    """Return the chunks that may contain words of which the last may be longer than typed."""
+    import numpy as np
+
+    *words, last = word_pattern().findall(text)
     with_words = index.find_with_words(" ".join(words)) if words else None
     # Words that begin like a stop word may be stop words, too, which the index does not contain.
     is_stop_word = index.find_with_words(last) is None

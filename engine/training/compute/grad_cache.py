@@ -13,10 +13,10 @@ from torch import Tensor
 
 from engine.training.compute.micro_batches import MicroBatch
 from engine.training.compute.peers import ALONE, Peers
-from engine.training.compute.workers import Workers, in_turn
+from engine.training.compute.workers import Workers
 
 
-def gradients(
+def compute_gradients(
     forward: Callable[[MicroBatch], Tensor],
     parameters: Sequence[Tensor],
     batches: Sequence[MicroBatch],
@@ -32,15 +32,18 @@ def gradients(
     `forward` returns the vectors (b, d) of a micro-batch; `loss` takes all vectors (n, d) in the
     batch's order. With `keep_graphs` there is a single forward pass and all graphs are held;
     otherwise the first pass keeps only vectors, and each micro-batch runs again with its graph.
-    Both equal the plain step. With `dropout` the second pass repeats the first one's random state,
-    and micro-batches run one at a time, because they share torch's generator. `peers` take a share
-    of the micro-batches each, and all get the same result.
+    Both equal the plain step: with the chain rule, dL/dθ = Σ_i dL/dv_i · dv_i/dθ over the vectors
+    v_i, so that the loss needs all vectors, but only one micro-batch's graph at a time. With
+    `dropout` the second pass repeats the first one's random state, and micro-batches run one at a
+    time, because they share torch's generator. `peers` take a share of the micro-batches each, and
+    all get the same result.
     """
-    run = in_turn if dropout else workers.in_order
+    run = map if dropout else workers.in_order
     share = peers.own_share(batches)
     states: list[_RandomState] = []
 
     def first_pass(batch: MicroBatch) -> Tensor:
+        """Return the vectors (b, d) of a micro-batch, with a graph if graphs are kept."""
         if keep_graphs:
             return forward(batch)
         if dropout:
@@ -48,28 +51,31 @@ def gradients(
         with torch.no_grad():
             return forward(batch)
 
-    parts = list(run(first_pass, share))
-    if parts:
-        like = parts[0]
+    outputs = list(run(first_pass, share))  # (b, d) of each micro-batch
+    if outputs:
+        example = outputs[0]
     else:
         # A process without a share needs the shape of a vector.
         with torch.no_grad():
-            like = forward(batches[0])
+            example = forward(batches[0])
     count = sum(len(batch.places) for batch in batches)
-    places = [torch.from_numpy(batch.places).to(like.device) for batch in share]
-    vectors = like.new_zeros((count, like.shape[1]))
-    for rows, part in zip(places, parts, strict=True):
-        vectors[rows] = part.detach()
+    places = [torch.from_numpy(batch.places).to(example.device) for batch in share]
+    vectors = example.new_zeros((count, example.shape[1]))  # (n, d)
+    for rows, output in zip(places, outputs, strict=True):
+        vectors[rows] = output.detach()
     peers.add([vectors])
-    value, by_vector = _differentiate(loss, vectors)
+    value, vector_gradients = _differentiate(loss, vectors)
 
     def second_pass(number: int) -> list[Tensor]:
-        part = parts[number]
+        """Return what a micro-batch contributes to each parameter's gradient."""
+        output = outputs[number]
         if not keep_graphs:
             if dropout:
                 states[number].restore()
-            part = forward(share[number])
-        by_parameter = torch.autograd.grad(part, list(parameters), by_vector[places[number]])
+            output = forward(share[number])
+        by_parameter = torch.autograd.grad(
+            output, list(parameters), vector_gradients[places[number]]
+        )
         return [gradient.float() for gradient in by_parameter]
 
     by_batch = run(second_pass, range(len(share)))
@@ -85,17 +91,17 @@ def _differentiate(loss: Callable[[Tensor], Tensor], vectors: Tensor) -> tuple[f
 
 
 def _sum_gradients(
-    parts: Iterable[list[Tensor]], parameters: Sequence[Tensor], peers: Peers
+    by_batch: Iterable[list[Tensor]], parameters: Sequence[Tensor], peers: Peers
 ) -> list[Tensor]:
-    """Return the sum over all parts and peers, zeros without any part."""
-    # Parts are added as they come in: kept to the end, they would keep the allocator from reusing
+    """Return the sum over all micro-batches and peers for each parameter, zeros without any."""
+    # They are added as they come in: kept to the end, they would keep the allocator from reusing
     # the memory of graphs.
-    iterator = iter(parts)
+    iterator = iter(by_batch)
     total = next(iterator, None)
     if not total:
         total = [torch.zeros_like(weights, dtype=torch.float32) for weights in parameters]
-    for part in iterator:
-        torch._foreach_add_(total, part)
+    for gradients in iterator:
+        torch._foreach_add_(total, gradients)
     peers.add(total)
     return total
 
@@ -110,6 +116,7 @@ class _RandomState:
             self._cuda = torch.cuda.get_rng_state_all()
 
     def restore(self) -> None:
+        """Make it torch's random state again."""
         torch.set_rng_state(self._cpu)
         if self._cuda:
             torch.cuda.set_rng_state_all(self._cuda)

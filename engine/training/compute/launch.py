@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 SPENT = "BMEMBED_LAUNCH_SPENT"
+"""Variable that tells a child process that the launch is used up."""
 spent = False
+"""Whether this process's launch is used up: its other processes have ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ def check_all_weights_fit(size: ModelSize, device: str, name: str, total: int) -
 
     `total` is its memory in bytes. Graphs are not counted.
     """
-    needed = 4 * size.parameters + state_bytes(size.parameters, device)
+    weights = 4 * size.parameters  # float32
+    needed = weights + state_bytes(size.parameters, device)
     if needed > total:
         raise ResourceError(
             f"All weights of {name} cannot be trained on this machine.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 LENGTH_GRID = 16
+"""Lengths are padded to a multiple of this number of tokens."""
 COUNT_GRID = 4
+"""Micro-batches of as many texts or more have a multiple of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,8 @@ class MicroBatch:
 
 
 def grid_length(length: int) -> int:
-    """Return the padded length of a micro-batch, the next multiple of 16 of its longest text."""
-    return -(-length // LENGTH_GRID) * LENGTH_GRID
+    """Return a text's padded length: the next multiple of `LENGTH_GRID` tokens."""
+    return math.ceil(length / LENGTH_GRID) * LENGTH_GRID
 
 
 def micro_batches(
@@ -35,10 +38,10 @@ def micro_batches(
     prompt_length: int = 0,
     offset: int = 0,
 ) -> list[MicroBatch]:
-    """Group texts by length, longest first, so that count × padded length ≤ `budget`.
+    """Group texts of `lengths` tokens, longest first, so that count × padded length ≤ `budget`.
 
-    A longer text forms a micro-batch of its own. Lengths are padded to a multiple of 16 and counts
-    cut to a multiple of 4, because oneDNN compiles and keeps kernels for every shape in bfloat16
+    A longer text forms a micro-batch of its own. Lengths and counts are multiples (`LENGTH_GRID`,
+    `COUNT_GRID`), because oneDNN compiles and keeps kernels for every shape in bfloat16
     (docs/log/training.md). `offset` is added to the places.
     """
     lengths = np.asarray(lengths, dtype=np.int64)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+_STATE = ("step", "exp_avg", "exp_avg_sq")
+"""Names of AdamW's state of a tensor: its number of steps and its two moments."""
 
 
 def pack(
@@ -33,7 +34,7 @@ def restore(
     for group in optimizer.param_groups:
         if group.get("fused"):
             fused.update(map(id, group["params"]))
-    for part in _MOMENTS:
+    for part in _STATE:
         for name, value in _select(tensors, f"optimizer/{part}/").items():
             master = masters[name]
             device = master.device
@@ -60,7 +61,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
     `step` counts from 0. With w = round(warmup·steps) the rate is peak·(step + 1)/w while step < w,
     then peak·(steps − step)/(steps − w).
     """
-    rising = round(warmup * steps)
-    if step < rising:
-        return peak * (step + 1) / rising
-    return peak * (steps - step) / (steps - rising)
+    warmup_steps = round(warmup * steps)  # w
+    if step < warmup_steps:
+        return peak * (step + 1) / warmup_steps
+    return peak * (steps - step) / (steps - warmup_steps)

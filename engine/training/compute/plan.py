@@ -97,6 +97,7 @@ def _plan_memory(
 
 
 def _tokens_choice(tokens: int, config: TrainingConfig, hardware: Hardware) -> HardwareChoice:
+    """Return the size of a micro-batch as a choice to report, with the reason."""
     wanted = config.micro_batch_tokens
     why = "training.micro_batch_tokens"
     if hardware.device != "cpu":
@@ -108,6 +109,7 @@ def _tokens_choice(tokens: int, config: TrainingConfig, hardware: Hardware) -> H
 
 
 def _choose_checkpointing(wish: str, needed: float, half: float) -> HardwareChoice:
+    """Choose gradient checkpointing: as set, or if `needed` bytes exceed `half` of the memory."""
     name = "gradient checkpointing"
     if wish != "auto":
         return HardwareChoice(name, wish, "as set")

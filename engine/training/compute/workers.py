@@ -26,9 +26,9 @@ class GraphModel(Protocol):
 
 
 class Workers:
-    """Runs `count` micro-batches at a time, each on `threads` threads.
+    """Runs `count` micro-batches at a time, each on `threads` threads, while its context is open.
 
-    Results are returned in the order of the items.
+    Results are returned in the order of the items. Afterwards torch has its former threads.
     """
 
     def __init__(self, count: int, threads: int = 1) -> None:
@@ -63,13 +63,8 @@ class Workers:
     def in_order(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
         """Yield results as `map`, each as soon as it and those before it are ready."""
         if self._pool is None:
-            return in_turn(function, items)
+            return map(function, items)
         return self._pool.map(function, items)
-
-
-def in_turn(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield results as `Workers.in_order`, one after another in this thread."""
-    return map(function, items)
 
 
 class WorkerChoice(NamedTuple):
@@ -94,9 +89,9 @@ def choose_workers(
         return WorkerChoice(1, cores, "a GPU computes them one after another")
     if student.has_dropout:
         return WorkerChoice(1, cores, "dropout draws its random numbers in a fixed order")
-    longest = max(config.max_tokens, config.micro_batch_tokens)
-    graph = student.bytes_per_token(config.max_tokens) * longest
-    fitting = max(1, int(available / 2 / graph))
+    tokens = max(config.max_tokens, config.micro_batch_tokens)
+    graph_bytes = student.bytes_per_token(config.max_tokens) * tokens
+    fitting = max(1, int(available / 2 / graph_bytes))
     if fitting < cores:
         threads = cores if fitting == 1 else 1
         return WorkerChoice(fitting, threads, "as many as fit in half of the free memory")

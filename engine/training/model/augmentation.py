@@ -23,10 +23,10 @@ Loss = Callable[[Tensor], Tensor]
 def add_black_box(data: TrainingData, batch: Batch, loss: Loss) -> Loss:
     """Return a loss of the student's vectors (q + c, e), from one of joined vectors (q + c, d + e).
 
-    The black box's vectors are those of the batch.
+    The black box's vectors (q + c, d) of the batch come before the student's (METHODS.md §2).
     """
-    fixed = batch_vectors(data, batch)
-    return lambda vectors: loss(joined(fixed.to(vectors.device), vectors))
+    box_vectors = batch_vectors(data, batch)
+    return lambda vectors: loss(joined(box_vectors.to(vectors.device), vectors))
 
 
 def batch_vectors(data: TrainingData, batch: Batch) -> Tensor:

@@ -1,6 +1,6 @@
 """A linear map of a black box's vectors, e_new = W e_bb, for comparison with a small model.
 
-Mafin, section 4.4.
+METHODS.md §2, "Comparison methods" (Mafin, section 4.4).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.heldout import HeldOutPool, build_pool, measure
 from engine.training.model.augmentation import batch_vectors, require_vectors
-from engine.training.objectives.objective import Objective
+from engine.training.objectives.objective import BaseVectors, Objective
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, Progress
@@ -39,11 +39,11 @@ class MappedEncoder:
         self.fingerprint = sha256(encoder.fingerprint.encode() + matrix.tobytes()).hexdigest()
 
     def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """See `Encoder`."""
+        """Return unit vectors W e(x) (n, d) of queries (see `Encoder`)."""
         return unit_rows(self._encoder.encode_queries(texts, progress) @ self.matrix.T)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
-        """See `Encoder`."""
+        """Return unit vectors W e(x) (n, d) of chunks (see `Encoder`)."""
         return unit_rows(self._encoder.encode_chunks(texts, progress) @ self.matrix.T)
 
 
@@ -57,13 +57,14 @@ class LinearMap:
 
 @dataclass(slots=True)
 class _KeptMatrix:
-    """The matrix that is kept, and the checks since it was."""
+    """The best matrix so far, nDCG@10 of its check, and the number of checks since (`stale`)."""
 
     matrix: Floats
     ndcg: float = -1.0
     stale: int = 0
 
     def keep(self, matrix: Floats, ndcg: float = 0.0) -> None:
+        """Replace the matrix by a better one."""
         self.matrix = matrix
         self.ndcg = ndcg
         self.stale = 0
@@ -82,8 +83,8 @@ def train_linear_map(
     rng = torch.Generator().manual_seed(config.seed)
     d = chunks.shape[1]
     identity = torch.eye(d)
-    left = torch.zeros(d, rank or d, requires_grad=True)
-    right = identity
+    left = torch.zeros(d, rank or d, requires_grad=True)  # A, or U
+    right = identity  # I, or V
     trained = [left]
     if rank:
         right = torch.randn(d, rank, generator=rng) / d**0.5
@@ -91,10 +92,11 @@ def train_linear_map(
     optimizer = torch.optim.AdamW(trained, weight_decay=config.weight_decay)
     sampler = BatchSampler(data, config)
     pool = build_pool(data, config)
-    objective = Objective(config, (require_vectors(data.base_queries), chunks), "cpu")
+    base = BaseVectors(require_vectors(data.base_queries), chunks)
+    objective = Objective(config, base, "cpu")
     kept = _KeptMatrix(identity.numpy())
     for step in range(config.steps + 1):
-        weights = identity + left @ right.T
+        weights = identity + left @ right.T  # W (d, d)
         is_last = step == config.steps
         matrix = weights.detach().numpy()
         if pool is None:
@@ -109,8 +111,9 @@ def train_linear_map(
             break
         batch = sampler.batch(step)
         optimizer.zero_grad()
-        vectors = torch.nn.functional.normalize(batch_vectors(data, batch) @ weights.T)
-        loss, _ = objective.of(batch)
+        mapped = batch_vectors(data, batch) @ weights.T  # (q + c, d)
+        vectors = torch.nn.functional.normalize(mapped)
+        loss, _entropy = objective.build_loss(batch)
         loss(vectors).backward()  # type: ignore[no-untyped-call]
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
         optimizer.param_groups[0]["lr"] = rate

@@ -29,19 +29,20 @@ _PREFIX = "base_model.model."
 
 
 class _FusedLora(torch.autograd.Function):
-    """y = x Wᵀ + b + s (x Aᵀ) Bᵀ, with gradients for x, A and B.
+    """LoRA's layer y = x Wᵀ + c + s (x Aᵀ) Bᵀ, with gradients for x, A and B (Hu et al. 2021).
 
-    W (o, i), A (r, i), B (o, r), x (..., i).
+    x (..., i), W (o, i) and its bias c (o,), which are frozen, A (r, i), B (o, r), s = alpha / r.
+    With G = dL/dy: dL/dx = G W + s (G B) A, dL/dA = s (G B)ᵀ x, dL/dB = Gᵀ s (x Aᵀ).
     """
 
     @staticmethod
     def forward(
         ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, a: Tensor, b: Tensor, scale: float
     ) -> Tensor:
-        flat = x.reshape(-1, x.shape[-1])
-        low = (flat @ a.T).mul_(scale)
+        flat = x.reshape(-1, x.shape[-1])  # (n, i)
+        low = (flat @ a.T).mul_(scale)  # s x Aᵀ (n, r)
         if bias is None:
-            output = flat @ weight.T
+            output = flat @ weight.T  # (n, o)
         else:
             output = torch.addmm(bias, flat, weight.T)
         output.addmm_(low, b.T)
@@ -55,8 +56,8 @@ class _FusedLora(torch.autograd.Function):
         ctx: Any, *gradients: Tensor
     ) -> tuple[Tensor | None, None, None, Tensor, Tensor, None]:
         flat, low, weight, a, b = ctx.saved_tensors
-        gradient = gradients[0].reshape(-1, weight.shape[0])
-        low_gradient = (gradient @ b).mul_(ctx.scale)
+        gradient = gradients[0].reshape(-1, weight.shape[0])  # G (n, o)
+        low_gradient = (gradient @ b).mul_(ctx.scale)  # s G B (n, r)
         x_gradient = None
         if ctx.needs_input_grad[0]:
             x_gradient = (gradient @ weight).addmm_(low_gradient, a).view(ctx.shape)
@@ -74,6 +75,7 @@ def fuse(transformer: nn.Module) -> None:
 
 
 def _build_forward(layer: Any) -> Any:
+    """Return the forward function of one of peft's LoRA layers by `_FusedLora`."""
     base = layer.base_layer
     scale = layer.scaling[ADAPTER_NAME]
     a = layer.lora_A[ADAPTER_NAME]
@@ -81,8 +83,8 @@ def _build_forward(layer: Any) -> Any:
     return lambda x: _FusedLora.apply(x, base.weight, base.bias, a.weight, b.weight, scale)  # type: ignore[no-untyped-call]  # torch
 
 
-def blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
-    """Return the transformer's blocks and their name in it, or None if it has none.
+def find_blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
+    """Return the name of the transformer's blocks in it, and the blocks; None if it has none.
 
     They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`,
     ModernBERT's and the decoders' `layers`.
@@ -103,14 +105,15 @@ def target_modules(transformer: nn.Module) -> list[str]:
     down) under any name, and leaves out embeddings, pooler and heads. Raises ModelError if there
     are none.
     """
-    linear = []
-    if (named_blocks := blocks(transformer)) is not None:
-        name, block = named_blocks
-        for inner, module in block.named_modules():
+    names = []
+    named_blocks = find_blocks(transformer)
+    if named_blocks is not None:
+        blocks_name, blocks = named_blocks
+        for name, module in blocks.named_modules():
             if isinstance(module, nn.Linear):
-                linear.append(f"{name}.{inner}")
-    if linear:
-        return linear
+                names.append(f"{blocks_name}.{name}")
+    if names:
+        return names
     raise ModelError(
         f"The model type {type(transformer).__name__} cannot be adapted.",
         "It has no transformer blocks with linear layers to put LoRA on.",
@@ -157,15 +160,15 @@ def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def lora_settings(lora: Any, model: ModelFolder) -> dict[str, Any]:
-    """Return peft's settings of LoRA layers for `write_adapter`."""
+    """Return peft's `LoraConfig` as the settings that `write_adapter` takes."""
     settings = lora.to_dict() | {"base_model_name_or_path": model.name, "inference_mode": True}
-    return {key: _plain(value) for key, value in settings.items()}
+    return {key: _to_json(value) for key, value in settings.items()}
 
 
 def all_weights_settings(model: ModelFolder, tensors: int) -> dict[str, Any]:
-    """Return the settings of so many trained tensors of a model for `write_adapter`.
+    """Return the settings that `write_adapter` takes if all weights are trained.
 
-    They name the weights that training began with.
+    `tensors`: their number. The settings name the weights that training began with.
     """
     return {
         "peft_type": ALL_WEIGHTS,
@@ -209,8 +212,8 @@ def write_adapter(
             )
 
 
-def _plain(value: Any) -> Any:
-    """Return a value for JSON: sets in order, enumerations as their values."""
+def _to_json(value: Any) -> Any:
+    """Return a value for JSON: sets as sorted lists, enumerations as their values."""
     if isinstance(value, set | frozenset):
         return sorted(value)
     return getattr(value, "value", value)

@@ -30,7 +30,7 @@ from engine.training.config import TrainingConfig
 from engine.training.model.lora import (
     add_lora,
     all_weights_settings,
-    blocks,
+    find_blocks,
     fuse,
     lora_parameters,
     lora_settings,
@@ -39,16 +39,16 @@ from engine.training.model.lora import (
 
 Rows: TypeAlias = "list[array[int]]"
 """Token ids of texts, 4 bytes each."""
-# Micro-batches per worker between two calls of `pause`.
 _BLOCK = 4
+"""Micro-batches per worker between two calls of `pause`."""
 
 
 class Student:
     """A model in training, with LoRA layers or with all weights.
 
-    `whole`: the LoRA layers stay as they are, and all other weights are trained. If the recipe
-    trains all weights, there are no LoRA layers, and those weights are trained on which the vectors
-    depend (not BERT's pooler).
+    If the recipe trains an adapter, the LoRA layers are trained, or, with `whole`, all other
+    weights, while these layers stay as they are. If it trains all weights, there are no LoRA
+    layers, and those weights are trained on which the vectors depend (not BERT's pooler).
 
     The frozen weights and the working copies of the trained ones have the hardware's dtype;
     `masters` are float32 copies that the optimizer changes, because bfloat16 loses small updates.
@@ -129,7 +129,7 @@ class Student:
 
     @property
     def transformer(self) -> Any:
-        """The transformers model inside the first module."""
+        """The model of the library transformers inside the first module."""
         return self.text_model.modules[0].auto_model
 
     @property
@@ -161,15 +161,17 @@ class Student:
         The second run uses the same random numbers: Chen et al. 2016, "Training deep nets with
         sublinear memory cost". Call it once.
         """
-        named_blocks = blocks(self.transformer)
+        named_blocks = find_blocks(self.transformer)
         if named_blocks is None:
             return
-        _, layers = named_blocks
-        for layer in layers:
-            layer.forward = self._checkpoint(layer.forward)
-        self._checkpointing = bool(layers)
+        _name, blocks = named_blocks
+        for block in blocks:
+            block.forward = self._checkpoint(block.forward)
+        self._checkpointing = bool(blocks)
 
     def _checkpoint(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a block's forward function that keeps no graph of the block."""
+
         def run(*args: Any, **kwargs: Any) -> Any:
             if not torch.is_grad_enabled():
                 return forward(*args, **kwargs)
@@ -238,6 +240,7 @@ class Student:
         return pairs
 
     def _tokenize(self, prompt: str, texts: Sequence[str]) -> Rows:
+        """Return the token ids of texts behind a prompt, and keep them for the next call."""
         new = [text for text in dict.fromkeys(texts) if (prompt, text) not in self._rows]
         if new:
             rows = self.text_model.token_rows([prompt + text for text in new])
@@ -248,17 +251,18 @@ class Student:
     def fit_geometry(
         self, curvature: float, queries: Sequence[str], chunks: Sequence[str]
     ) -> Hyperbolic:
-        """Return the geometry of hyperbolic space whose scale fits these texts.
+        """Return the geometry of hyperbolic space whose scale fits these texts (METHODS.md §4).
 
-        The scale makes √c‖v‖ 1 on average, at which distances are spread as cosines are.
+        The scale s makes √c‖s v‖ 1 on average over the pooled vectors v, with curvature −c: there,
+        distances are spread as cosines are.
         """
         self.evaluation_mode()
-        query_rows = self._pad(self.query_rows(queries))
-        chunk_rows = self._pad(self.chunk_rows(chunks))
+        query_features = self._pad(self.query_rows(queries))
+        chunk_features = self._pad(self.chunk_rows(chunks))
         with torch.no_grad():
-            first = self.text_model.pool(query_rows, self.query_prompt_length)
-            second = self.text_model.pool(chunk_rows, self.chunk_prompt_length)
-        mean_length = torch.cat([first, second]).norm(dim=1).mean().item()
+            query_vectors = self.text_model.pool(query_features, self.query_prompt_length)
+            chunk_vectors = self.text_model.pool(chunk_features, self.chunk_prompt_length)
+        mean_length = torch.cat([query_vectors, chunk_vectors]).norm(dim=1).mean().item()
         return Hyperbolic(curvature, 1 / (curvature**0.5 * mean_length))
 
     def forward(self, rows: Sequence[Sequence[int]], prompt_length: int = 0) -> Tensor:
@@ -302,13 +306,15 @@ class Student:
         return min(grid_length(longest), max(longest, self.model.max_tokens))
 
     def _pad(self, rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+        """Return token ids and attention mask (b, length) of b token rows."""
         return self.text_model.pad(rows, self._padded_length(max(map(len, rows))))
 
 
 class StudentEncoder:
     """Encodes token rows with the student's present weights, without dropout.
 
-    `pause` is called between blocks and may raise. `peers` share the work; each gets all vectors.
+    `budget`: padded tokens of a micro-batch. `pause` is called between blocks of micro-batches and
+    may raise. `peers` share the work; each gets all vectors.
     """
 
     def __init__(
@@ -334,6 +340,7 @@ class StudentEncoder:
         return self._encode(rows, self._student.chunk_prompt_length)
 
     def _encode(self, rows: Rows, prompt_length: int) -> npt.NDArray[np.float32]:
+        """Return vectors (n, d) of rows, in their order."""
         self._student.evaluation_mode()
         batches = micro_batches(list(map(len, rows)), self._budget, prompt_length=prompt_length)
         vectors = np.zeros((len(rows), self._student.dimension), dtype=np.float32)
@@ -349,5 +356,6 @@ class StudentEncoder:
             self._pause()
             own_share = self._peers.own_share(batches[start : start + stride])
             self._workers.map(encode, own_share)
+        # Each process has filled its own rows; the sum, in place, has all of them.
         self._peers.add([torch.from_numpy(vectors)])
         return vectors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,30 @@ from engine.training.config import TrainingConfig
 from engine.training.objectives import hyperbolic, losses
 
 BASE_SCALE = 20.0
+"""Factor of cosines in the teacher's logits: 1/τ with τ = 0.05, as for the student's."""
 PairScores = Callable[[Batch], npt.NDArray[np.float32]]
+"""Returns a cross-encoder's scores (q, c) of a batch."""
+
+
+class BaseVectors(NamedTuple):
+    """The untouched encoder's unit vectors of queries (n, d) and chunks (N, d)."""
+
+    queries: npt.NDArray[np.floating]
+    chunks: npt.NDArray[np.floating]
 
 
 class Teacher:
     """Logits of the recipe's teacher, at the temperature α = `teacher_temperature`.
 
-    `bm25`: BM25/α. `mixture`: `mixture_logits`. `cross-encoder`: its score/α.
-    `base` are the untouched encoder's unit vectors of queries (n, d) and chunks (N, d), required
-    for `config.needs_base`. `pairs` returns the cross-encoder's scores (q, c) of a batch, required
-    if it is the teacher.
+    METHODS.md §5, "Teachers". `bm25`: BM25/α. `mixture`: `mixture_logits`. `cross-encoder`: its
+    score/α.
+    `base` is required for `config.needs_base`, `pairs` if a cross-encoder is the teacher.
     """
 
     def __init__(
         self,
         config: TrainingConfig,
-        base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None,
+        base: BaseVectors | None,
         pairs: PairScores | None,
         device: str,
     ) -> None:
@@ -58,25 +66,24 @@ class Teacher:
     def _cosines(self, batch: Batch) -> Tensor:
         """Return the untouched encoder's cosines (q, c)."""
         assert self._base is not None
-        base_queries, base_chunks = self._base
-        queries = base_queries[batch.queries].astype(np.float32)
-        chunks = base_chunks[batch.chunks].astype(np.float32)
-        cosines = queries @ chunks.T
+        queries = self._base.queries[batch.queries].astype(np.float32)
+        chunks = self._base.chunks[batch.chunks].astype(np.float32)
+        cosines = queries @ chunks.T  # (q, c)
         return torch.from_numpy(cosines).to(self._device)
 
 
 def mixture_logits(
     bm25: Tensor, base: Tensor | None, *, bm25_weight: float, alpha: float
 ) -> Tensor:
-    """Return b·BM25/α + (1 − b)·20·base cosine, b = `bm25_weight`, in the shape of `bm25`.
+    """Return b·BM25/α + (1 − b)·20·base cosine, b = `bm25_weight`, α = `alpha`, all (q, c).
 
-    BM25/α if `base` is None.
+    METHODS.md §5, "Teachers". BM25/α if `base` is None.
     """
     if base is None:
         return bm25.float() / alpha
-    of_bm25 = bm25_weight * bm25.float() / alpha
-    of_base = (1 - bm25_weight) * BASE_SCALE * base.float()
-    return of_bm25 + of_base
+    bm25_part = bm25_weight * bm25.float() / alpha
+    base_part = (1 - bm25_weight) * BASE_SCALE * base.float()
+    return bm25_part + base_part
 
 
 class Objective:
@@ -85,7 +92,7 @@ class Objective:
     def __init__(
         self,
         config: TrainingConfig,
-        base: tuple[npt.NDArray[np.floating], npt.NDArray[np.floating]] | None,
+        base: BaseVectors | None,
         device: str,
         pairs: PairScores | None = None,
     ) -> None:
@@ -93,33 +100,38 @@ class Objective:
         self._device = device
         self._teacher = Teacher(config, base, pairs, device)
 
-    def of(self, batch: Batch) -> tuple[Callable[[Tensor], Tensor], float]:
-        """Return the loss of vectors (q + c, d), queries first, and the target entropy in nats."""
+    def build_loss(self, batch: Batch) -> tuple[Callable[[Tensor], Tensor], float]:
+        """Return the loss as a function of vectors (q + c, d), queries first.
+
+        Also return the mean entropy of the batch's targets in nats.
+        """
         config = self._config
         count = len(batch.queries)
         positives = torch.from_numpy(batch.positives).to(self._device)
         teacher = self._teacher.logits(batch)
         candidates = self._to_device(batch.candidates)
         gains = self._to_device(batch.gains)
-        entropy = None
+        target_entropy = None
         if config.target == "entropy":
-            entropy = config.target_entropy
-        target = losses.target_logits(teacher, candidates, target_entropy=entropy)
-        above = None
+            target_entropy = config.target_entropy
+        target = losses.target_logits(teacher, candidates, target_entropy=target_entropy)
+        false_negatives = None
         if config.false_negatives != "keep":
-            above = losses.false_negatives(teacher, positives, candidates)
-        loss_of_scores = _build_loss(config, positives, target, candidates, above, gains)
+            false_negatives = losses.false_negatives(teacher, positives, candidates)
+        loss_of_scores = _build_loss_of_scores(
+            config, positives, target, candidates, false_negatives, gains
+        )
 
         def loss(vectors: Tensor) -> Tensor:
-            queries = vectors[:count]
-            chunks = vectors[count:]
+            queries = vectors[:count]  # (q, d)
+            chunks = vectors[count:]  # (c, d)
             if config.similarity == "cosine":
                 return loss_of_scores(queries @ chunks.T)  # (q, c)
             scores = hyperbolic.distance_scores(queries, chunks, config.curvature)
             value = loss_of_scores(scores)
             if config.entailment_weight:
-                outside = hyperbolic.entailment(queries, chunks[positives], config.curvature)
-                value = value + config.entailment_weight * outside
+                entailment = hyperbolic.entailment(queries, chunks[positives], config.curvature)
+                value = value + config.entailment_weight * entailment
             return value
 
         return loss, losses.entropy(target).mean().item()
@@ -130,17 +142,17 @@ class Objective:
         return torch.from_numpy(values).to(self._device)
 
 
-def _build_loss(
+def _build_loss_of_scores(
     config: TrainingConfig,
     positives: Tensor,
     target: Tensor,
     candidates: Tensor | None,
-    above: Tensor | None,
+    false_negatives: Tensor | None,
     gains: Tensor | None,
 ) -> Callable[[Tensor], Tensor]:
     """Return the recipe's loss as a function of scores (q, c).
 
-    `above` are the chunks that the teacher ranks above the positive.
+    `target`: the teacher's logits (q, c). The other arguments are as in the losses.
     """
     tau = config.student_temperature
     if config.objective == "listnet":
@@ -151,30 +163,30 @@ def _build_loss(
         assert candidates is not None
         wanted = torch.nn.functional.one_hot(positives, candidates.shape[1]).bool()
         unwanted = candidates & ~wanted
-        if above is not None:
-            unwanted = unwanted & ~above
-        if above is not None and config.false_negatives == "relabel":
-            wanted = wanted | above
+        if false_negatives is not None:
+            unwanted = unwanted & ~false_negatives
+        if false_negatives is not None and config.false_negatives == "relabel":
+            wanted = wanted | false_negatives
         return partial(
             losses.triplet, positives=wanted, negatives=unwanted, margin=config.triplet_margin
         )
-    contrast: dict[str, Any] = {
+    contrastive: dict[str, Any] = {
         "positives": positives,
         "temperature": tau,
-        "excluded": above if config.false_negatives == "drop" else None,
-        "relabelled": above if config.false_negatives == "relabel" else None,
+        "excluded": false_negatives if config.false_negatives == "drop" else None,
+        "relabelled": false_negatives if config.false_negatives == "relabel" else None,
     }
     if config.objective == "infonce":
-        return partial(losses.infonce, **contrast)
+        return partial(losses.infonce, **contrastive)
     if config.objective == "mixed":
         weight = config.infonce_weight
-        return partial(losses.mixed, teacher=target, infonce_weight=weight, **contrast)
+        return partial(losses.mixed, teacher=target, infonce_weight=weight, **contrastive)
     if config.objective == "plackett_luce":
         return partial(
             losses.plackett_luce,
             candidates=candidates,
             label_smoothing=config.label_smoothing,
             gains=gains,
-            **contrast,
+            **contrastive,
         )
     assert_never(config.objective)

@@ -18,8 +18,8 @@ from engine.training.compute.peers import ALONE, Peers
 from engine.training.compute.workers import Workers
 from engine.training.data import TrainingData
 
-# Micro-batches per worker between two calls of `pause`.
 _BLOCK = 4
+"""Micro-batches per worker between two calls of `pause`."""
 Texts = Sequence[str]
 
 
@@ -31,7 +31,7 @@ def pair_scores(
     pause: Callable[[], None],
     peers: Peers = ALONE,
 ) -> Callable[[Batch], npt.NDArray[np.float32]]:
-    """Return a function to a batch's scores (q, c) by `data.cross_encoder`.
+    """Return a function that returns a batch's scores (q, c) by `data.cross_encoder`.
 
     The score is 0 for chunks that are not a query's candidates. Of several processes the leading
     one scores and sends the others its scores; `pause` asks all of them, so it is left out there.
@@ -40,9 +40,8 @@ def pair_scores(
     assert data.cross_encoder is not None
     scorer: PairScorer | None = None
     if peers.leads:
-        if peers.count > 1:
-            pause = _do_nothing
-        scorer = PairScorer(data.cross_encoder, hardware, workers, budget, pause)
+        own_pause = pause if peers.count == 1 else lambda: None
+        scorer = PairScorer(data.cross_encoder, hardware, workers, budget, own_pause)
 
     def scores(batch: Batch) -> npt.NDArray[np.float32]:
         values = np.empty(0, dtype=np.float32)
@@ -55,16 +54,13 @@ def pair_scores(
     return scores
 
 
-def _do_nothing() -> None:
-    pass
-
-
 class PairScorer:
     """Scores pairs, each only once.
 
     Scores are cached batch by batch, so that a resumed training uses the same ones. The cache is
     one of vectors, in which the halves of a float32 are stored as two float16. `budget` is the
-    number of tokens of a micro-batch; `pause` is called between blocks and may raise.
+    number of tokens of a micro-batch; `pause` is called between blocks of micro-batches and may
+    raise.
     """
 
     def __init__(
@@ -97,6 +93,7 @@ class PairScorer:
         for row, column in zip(rows, columns, strict=True):
             digests.append(_digest(query_digests[row] + chunk_digests[column]))
         keys = np.array(digests, dtype="S32")
+        # The first place of each distinct pair, of which only those not in the cache are scored.
         _, first_places = np.unique(keys, return_index=True)
         is_missing = self.cache.find(keys[first_places]) < 0
         # In the order of the pairs, so that equal runs compute equal batches.

@@ -22,8 +22,12 @@ from engine.training.model.student import Student
 from engine.training.pretraining.masked_batches import MaskedBatches, MaskedText
 from engine.training.pretraining.mlm_head import MaskedLanguageHead
 
-# Maximum number of scores of a micro-batch: a gigabyte in float32.
 _MAX_SCORES = 2**28
+"""Maximum number of scores of a micro-batch: a gigabyte in float32."""
+_HEAD_ALONE = 0.2
+"""Share of the steps in which a fresh head learns alone, so that its noise spares the adapter."""
+_FRESH_HEAD_RATE = 1e-3
+"""Minimum peak learning rate of a fresh head."""
 
 
 def masked_gradients(
@@ -43,8 +47,9 @@ def masked_gradients(
     """
     hidden = sum(len(text.places) for text in texts)
     lengths = [len(text.ids) for text in texts]
-    longest = int(_MAX_SCORES * sum(lengths) / hidden / head.vocabulary)
-    batches = micro_batches(lengths, min(budget, longest))
+    # Each hidden token has a score for each token of the vocabulary.
+    max_tokens = int(_MAX_SCORES * sum(lengths) / hidden / head.vocabulary)
+    batches = micro_batches(lengths, min(budget, max_tokens))
     parameters = head.working
     if not head_alone:
         parameters = [*student.working, *head.working]
@@ -55,21 +60,21 @@ def masked_gradients(
         with torch.set_grad_enabled(not head_alone):
             states = student.token_states([text.ids.tolist() for text in chosen])  # (t, d)
         places, targets = _join_targets(chosen, student.device)
-        scores = head.scores(states[places])
-        total_loss = torch.nn.functional.cross_entropy(scores, targets, reduction="sum")
-        loss = total_loss / hidden
+        scores = head.scores(states[places])  # (k, v)
+        summed_loss = torch.nn.functional.cross_entropy(scores, targets, reduction="sum")
+        loss = summed_loss / hidden
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
         return loss.item(), [gradient.float() for gradient in gradients]
 
-    value = 0.0
+    total_loss = 0.0
     total: list[Tensor] = []
     # Gradients are added as they come in, as in `grad_cache`.
-    for part, gradients in workers.in_order(compute, batches):
-        value += part
+    for loss, gradients in workers.in_order(compute, batches):
+        total_loss += loss
         if total:
             torch._foreach_add_(total, gradients)
         total = total or gradients
-    return value, total
+    return total_loss, total
 
 
 def _join_targets(texts: Sequence[MaskedText], device: str) -> tuple[Tensor, Tensor]:
@@ -82,11 +87,6 @@ def _join_targets(texts: Sequence[MaskedText], device: str) -> tuple[Tensor, Ten
         targets.append(torch.from_numpy(text.targets))
         start += len(text.ids)
     return torch.cat(places).to(device), torch.cat(targets).to(device)
-
-
-_HEAD_ALONE = 0.2
-"""Share of the steps in which a fresh head learns alone, so that its noise spares the adapter."""
-_FRESH_HEAD_RATE = 1e-3
 
 
 def pretrain(job: Job) -> TrainResult:
@@ -105,7 +105,7 @@ def pretrain(job: Job) -> TrainResult:
 
 
 def describe_new_head(alone: int) -> str:
-    """Say why the head is new, and what becomes of it; it learns `alone` for so many steps."""
+    """Return why the head is new, and what becomes of it; it learns alone for `alone` steps."""
     first = ""
     if alone:
         first = f"it learns alone for {format_count(alone, 'step')}, and "
@@ -113,8 +113,13 @@ def describe_new_head(alone: int) -> str:
 
 
 class _Pretraining(Loop):
+    """Pre-training: each step's loss is that of guessing masked words.
+
+    `steps_alone`: the number of steps in which only the head is trained.
+    """
+
     name = "Pre-training"
-    of_what = " of pre-training"
+    steps_suffix = " of pre-training"
     rate_setting = "pretrain_learning_rate"
 
     def __init__(self, setup: Setup) -> None:
@@ -126,9 +131,9 @@ class _Pretraining(Loop):
         super().__init__(setup, config.pretrain_steps, pool, setup.key(before=["pre-training"]))
         self.batches = MaskedBatches(self.student, data.chunks, config, self._stop_if_asked)
         self.head = MaskedLanguageHead(self.student, self.batches.token_counts, config.seed)
-        self.alone = 0
+        self.steps_alone = 0
         if self.head.fresh:
-            self.alone = round(_HEAD_ALONE * config.pretrain_steps)
+            self.steps_alone = round(_HEAD_ALONE * config.pretrain_steps)
         self.adapter_masters = list(self.student.masters.values())
         self.head_masters = list(self.head.masters.values())
         self.optimizer = self._adamw(self.adapter_masters, self.head_masters)
@@ -145,25 +150,26 @@ class _Pretraining(Loop):
         """Train from the last checkpoint, or the base model, to the adapter."""
         setting = "head for masked words"
         if self.head.fresh:
-            self.choose(setting, "a new one", describe_new_head(self.alone))
+            self.choose(setting, "a new one", describe_new_head(self.steps_alone))
         else:
             self.choose(setting, "the model's own", "its folder holds the weights")
-        return self._repeat()
+        return self._train()
 
     def _publish(self) -> None:
         super()._publish()
         self.head.publish()
 
     def _gradients(self) -> Gradients:
+        """Return the gradients of the next step's masked texts."""
         step = self.state.step
         budget = self.plan.micro_batch_tokens
         texts = self.batches.batch(step)
-        alone = step < self.alone
+        head_alone = step < self.steps_alone
         value, gradients = masked_gradients(
-            self.student, self.head, texts, self.workers, budget, head_alone=alone
+            self.student, self.head, texts, self.workers, budget, head_alone=head_alone
         )
         trained = self.head_masters
-        if not alone:
+        if not head_alone:
             trained = [*self.adapter_masters, *self.head_masters]
         tokens = sum(len(text.ids) for text in texts)
         return Gradients(
@@ -177,8 +183,10 @@ class _Pretraining(Loop):
         steps = config.pretrain_steps
         peak = config.pretrain_learning_rate
         adapter_rate = 0.0
-        if step >= self.alone:
-            adapter_rate = learning_rate(step - self.alone, steps - self.alone, peak, config.warmup)
+        adapter_step = step - self.steps_alone
+        if adapter_step >= 0:
+            adapter_steps = steps - self.steps_alone
+            adapter_rate = learning_rate(adapter_step, adapter_steps, peak, config.warmup)
         head_peak = peak
         if self.head.fresh:
             head_peak = max(peak, _FRESH_HEAD_RATE)
@@ -186,9 +194,10 @@ class _Pretraining(Loop):
 
     def _check_is_due(self) -> bool:
         """Tell whether a check is due; none is while only the head is trained, except at step 0."""
-        return super()._check_is_due() and not 0 < self.state.step <= self.alone
+        return super()._check_is_due() and not 0 < self.state.step <= self.steps_alone
 
-    def _why(self, ended: Ended) -> str:
+    def _explain_end(self, ended: Ended) -> str:
+        """See `Loop`."""
         if self.pool is None:
             return ""
         if not self.chooses_step:

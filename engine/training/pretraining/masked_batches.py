@@ -28,9 +28,11 @@ MAX_WORD_LENGTH = 8
 Longer ones are text in a script without spaces, checksums or lines of tables.
 """
 MASKED = 0.8
+"""Share of the hidden tokens that become the mask token."""
 REPLACED = 0.1
-# Texts that are tokenized between two calls of `pause`.
+"""Share of the hidden tokens that become a random token; the others stay."""
 _BLOCK = 512
+"""Number of texts that are tokenized between two calls of `pause`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +66,9 @@ class MaskRule:
         `ids` (n,); `words` (n,): each token's word, −1 for tokens that are never hidden. The share
         is met up to rounding and the length of a word. Nothing is hidden if no token has a word.
         """
-        units = whole_words(words)
-        budget = max(1, round(self.share * sum(map(len, units))))
-        places = np.sort(_choose(units, budget, rng))
+        word_places = find_whole_words(words)
+        budget = max(1, round(self.share * sum(map(len, word_places))))
+        places = np.sort(_choose_words(word_places, budget, rng))
         seen = np.array(ids, dtype=np.int64)
         targets = seen[places]
         draws = rng.random(len(places))
@@ -78,7 +80,7 @@ class MaskRule:
         return MaskedText(seen, places, targets)
 
 
-def whole_words(words: IntArray) -> list[IntArray]:
+def find_whole_words(words: IntArray) -> list[IntArray]:
     """Return the places of the tokens of each word, in order.
 
     A word of more than MAX_WORD_LENGTH tokens is divided into its tokens.
@@ -89,29 +91,29 @@ def whole_words(words: IntArray) -> list[IntArray]:
     # A word ends where the next token is of another word, or is not the next in the text.
     is_end = (np.diff(words[places]) != 0) | (np.diff(places) != 1)
     cuts = np.flatnonzero(is_end) + 1
-    units: list[IntArray] = []
+    word_places: list[IntArray] = []
     for word in np.split(places, cuts):
         if len(word) <= MAX_WORD_LENGTH:
-            units.append(word)
+            word_places.append(word)
         else:
-            units.extend(np.split(word, len(word)))
-    return units
+            word_places.extend(np.split(word, len(word)))
+    return word_places
 
 
-def _choose(units: list[IntArray], budget: int, rng: np.random.Generator) -> IntArray:
-    """Return the places of random words, at most `budget`, or a part of one if all are longer."""
+def _choose_words(word_places: list[IntArray], budget: int, rng: np.random.Generator) -> IntArray:
+    """Return at most `budget` places of random words; a part of one if all words are longer."""
     chosen: list[IntArray] = []
     remaining = budget
-    order = rng.permutation(len(units))
+    order = rng.permutation(len(word_places))
     for number in order:
-        word = units[number]
+        word = word_places[number]
         if len(word) <= remaining:
             chosen.append(word)
             remaining -= len(word)
         if remaining == 0:
             break
-    if not chosen and len(units):
-        chosen = [units[order[0]][:budget]]
+    if not chosen and len(word_places):
+        chosen = [word_places[order[0]][:budget]]
     if chosen:
         return np.concatenate(chosen)
     return np.empty(0, dtype=np.int64)
@@ -121,7 +123,7 @@ class MaskedBatches:
     """Batches that depend only on (seed, step), so that a resumed pre-training sees the same ones.
 
     Special tokens, unknown ones and the model's document prompt are never hidden. `token_counts`
-    (v,): how often each token of the vocabulary may be asked for in the whole corpus. `pause` is
+    (v,): how often each token of the vocabulary may be hidden in the whole corpus. `pause` is
     called while the corpus is counted and may raise. Raises TooLittleTextError if nothing can be
     hidden.
     """

@@ -15,6 +15,7 @@ from engine.training.model.student import Student
 from engine.training.pretraining.masked_batches import IntArray
 
 MIN_TOKENS = 1000
+"""Minimum number of tokens of the corpus, without special ones, to pre-train on."""
 
 
 def why_unsuitable(model: ModelFolder, texts: Sequence[str]) -> str:
@@ -70,7 +71,7 @@ class MaskedLanguageHead:
         # Without the tied weight, `named_parameters` are what is trained here.
         if is_tied:
             decoder.weight = None
-        # Copied before the head is rounded to the student's dtype.
+        # The masters' values, before the head is rounded to the student's dtype.
         float32_weights = {}
         for name, parameter in self._model.named_parameters():
             float32_weights[name] = parameter.detach().clone()

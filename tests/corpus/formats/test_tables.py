@@ -68,6 +68,11 @@ def test_a_first_row_over_cells_of_another_sort_names_the_columns(
     assert format_table(rows).split("\n")[-1] == last
 
 
+def test_a_row_with_cells_only_beyond_its_named_columns_begins_with_a_cell() -> None:
+    rows = [["Berth", "Depth"], ["", "", "closed", "see note"]]
+    assert format_table(rows, headed=True) == "Berth | Depth\nclosed | see note"
+
+
 def test_a_table_of_words_alone_is_reported_as_it_stands() -> None:
     assert (
         read("a.csv", "Alice,Bob\nCarol,Dave\nErin,Frank\n").text

@@ -34,7 +34,7 @@ from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox import child, worker
 from engine.corpus.sandbox.child import find_confinement
 from engine.corpus.sandbox.limits import Confinement
-from engine.corpus.sandbox.outcome import HEADER, Limits, Outcome, as_message, decode_finding
+from engine.corpus.sandbox.outcome import HEADER, Limits, Outcome, decode_finding, encode_finding
 from engine.corpus.sandbox.pool import Pool
 
 ROW = b"<tr><td rowspan=50 colspan=50>a tern"  # which takes long for its length
@@ -197,7 +197,7 @@ def test_a_file_of_many_slow_things_is_given_up_after_a_while(
     """Each of its pages is read in time; all of them would take far longer than a file may."""
     page = b"<html><body><p>The pelican.</p><table>" + ROW * 300
     members = {f"{number:04}.html": page for number in range(2000)}
-    outcome = pool(seconds=2, whole=1).read(
+    outcome = pool(seconds=2, whole_file_factor=1).read(
         write(tmp_path / "a.zip", office.zipped(members)), "zip"
     )
     assert (outcome.left_out[-1].kind, outcome.left_out[-1].member) == ("timed out", "…")
@@ -434,7 +434,7 @@ def test_nonsense_from_a_reading_process_is_not_believed(
         outcome.documents[0],
         marked=(Marked("link", "The heron", "heron.md"), Marked("caption", "Pier")),
     )
-    message = as_message(document)
+    message = encode_finding(document)
     assert decode_finding(message) == document
     for change in (
         {"pages": [[999, 1, "page 1"]]},
@@ -450,7 +450,7 @@ def test_nonsense_from_a_reading_process_is_not_believed(
     ):
         with pytest.raises((ValueError, TypeError)):
             decode_finding({**message, **change})
-    left = as_message(LeftOut("a.bin", "skipped", "binary", "it is binary"))
+    left = encode_finding(LeftOut("a.bin", "skipped", "binary", "it is binary"))
     assert decode_finding(left) == LeftOut("a.bin", "skipped", "binary", "it is binary")
     for change in ({"kind": ["x"]}, {"state": "elsewhere"}, {"reason": None}):
         with pytest.raises((ValueError, TypeError)):

@@ -13,7 +13,7 @@ from engine.core.messages.offer import MIN_TO_DECIDE
 from engine.evaluation.evidence import MIN_TO_PROVE, Evidence, PreferenceEvidence, RungName
 from engine.evaluation.experience import Prior
 from engine.evaluation.gate.deciding import decide
-from engine.evaluation.gate.decision import Decision, Foreseen, Option
+from engine.evaluation.gate.decision import Decision, Option, PriorKnowledge
 from engine.evaluation.gate.rules import MAX_RISK
 from engine.metrics.random_effects import Normal
 
@@ -47,8 +47,8 @@ def chosen(
     return decide("semantic", ladder, REFERENCE, candidates, samples=1_000, **more)  # type: ignore[arg-type]
 
 
-def foreseen(mean: float, deviation: float, name: str = "adapted") -> Foreseen:
-    return Foreseen(
+def foreseen(mean: float, deviation: float, name: str = "adapted") -> PriorKnowledge:
+    return PriorKnowledge(
         {name: Prior(Normal(mean, deviation), 5, 4, mean)}, {"document": 1.0, "model": 1.0}
     )
 
@@ -155,10 +155,10 @@ def test_queries_of_a_kind_that_was_trained_on_prove_only_what_they_cannot_prete
     assert outcomes(chosen(evidence("imported", {"adapted": 0.08 + NOISE}))) == ["not shown"]
     assert outcomes(chosen(evidence("document", {"adapted": 0.08 + NOISE}))) == ["proved"]
     assert outcomes(chosen(evidence("model", {"adapted": 0.1 + NOISE}))) == ["proved"]
-    known = Foreseen({}, {"model": 1.0})
-    assert outcomes(chosen(evidence("model", {"adapted": 0.08 + NOISE}), foreseen=known)) == [
-        "proved"
-    ]
+    known = PriorKnowledge({}, {"model": 1.0})
+    assert outcomes(
+        chosen(evidence("model", {"adapted": 0.08 + NOISE}), prior_knowledge=known)
+    ) == ["proved"]
 
 
 def test_extractive_queries_prove_nothing() -> None:
@@ -178,19 +178,21 @@ def test_a_candidate_that_judged_questions_show_to_be_worse_is_always_excluded()
     assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "excluded"])
     assert found.candidates[1].excluded_by == "judged"
     two = {"adapted": np.full(2, -0.1)}
-    expected = chosen(evidence("judged", two, 2), foreseen=foreseen(5, 1))
+    expected = chosen(evidence("judged", two, 2), prior_knowledge=foreseen(5, 1))
     assert (expected.chosen, outcomes(expected)) == ("base", ["excluded"])
 
 
 def test_a_few_judged_questions_about_one_document_exclude_a_worse_candidate() -> None:
     """Of one document alone, questions are resampled one by one, in the gate as in the tables."""
     worse = {"adapted": -0.1 + 0.01 * NOISE[:6]}
-    found = chosen(evidence("judged", worse, 6, np.zeros(6, np.int64)), foreseen=foreseen(5, 1))
+    found = chosen(
+        evidence("judged", worse, 6, np.zeros(6, np.int64)), prior_knowledge=foreseen(5, 1)
+    )
     assert found.candidates[0].difference is not None
     assert found.candidates[0].difference.high < 0
     assert (found.chosen, outcomes(found)) == ("base", ["excluded"])
     one = {"adapted": np.full(1, -0.1)}
-    assert chosen(evidence("judged", one, 1), foreseen=foreseen(5, 1)).chosen == "adapted", (
+    assert chosen(evidence("judged", one, 1), prior_knowledge=foreseen(5, 1)).chosen == "adapted", (
         "one question says nothing"
     )
 
@@ -209,12 +211,12 @@ def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it(
     worse = {"adapted": NOISE / 2 - 0.02}
     proved = chosen(evidence("judged", gained), evidence("document", worse))
     assert (proved.chosen, proved.standing) == ("adapted", "proved")
-    found = chosen(evidence("document", worse), foreseen=foreseen(8, 1))
+    found = chosen(evidence("document", worse), prior_knowledge=foreseen(8, 1))
     assert (found.chosen, found.candidates[0].excluded_by) == ("base", "document")
 
 
 def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against() -> None:
-    found = chosen(foreseen=foreseen(4, 3))
+    found = chosen(prior_knowledge=foreseen(4, 3))
     assert (found.chosen, found.standing, found.rung, found.queries) == (
         "adapted",
         "expected",
@@ -229,7 +231,7 @@ def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against() -> 
         pytest.approx(4 - 5.88, abs=1e-2),
         pytest.approx(9.88, abs=1e-2),
     )
-    risky = chosen(foreseen=foreseen(1, 3))  # P(z < −1.3 / 3) = 0.332
+    risky = chosen(prior_knowledge=foreseen(1, 3))  # P(z < −1.3 / 3) = 0.332
     assert risky.candidates[0].expectation is not None
     assert risky.candidates[0].expectation.risk > MAX_RISK
     assert (risky.chosen, outcomes(risky)) == ("base", ["not shown"])
@@ -238,7 +240,7 @@ def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against() -> 
 def test_own_evidence_updates_what_is_expected() -> None:
     # 400 titles: −0.2 ± s; s² = 0.1² / 400 + (1/400) / 400 = (0.5² + 0.25²) points², with 1 point
     # for their kind
-    found = chosen(evidence("document", {"adapted": NOISE - 0.002}), foreseen=foreseen(4, 3))
+    found = chosen(evidence("document", {"adapted": NOISE - 0.002}), prior_knowledge=foreseen(4, 3))
     error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
     weight = 1 / 9 + 1 / error**2
     mean = (4 / 9 - 0.2 / error**2) / weight
@@ -249,7 +251,7 @@ def test_own_evidence_updates_what_is_expected() -> None:
         1.959964 / weight**0.5, abs=1e-4
     )
     assert (found.chosen, outcomes(found)) == ("base", ["not shown"])  # the risk is too large now
-    judged = chosen(evidence("judged", {"adapted": NOISE + 0.01}), foreseen=foreseen(4, 3))
+    judged = chosen(evidence("judged", {"adapted": NOISE + 0.01}), prior_knowledge=foreseen(4, 3))
     assert judged.candidates[0].expectation is not None
     own = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2) ** 0.5
     assert judged.candidates[0].expectation.mean == pytest.approx(
@@ -261,26 +263,28 @@ def test_own_evidence_updates_what_is_expected() -> None:
 def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candidate() -> None:
     titles = evidence("document", {"adapted": NOISE - 0.002})
     model = evidence("model", {"adapted": NOISE + 0.01})
-    found = chosen(titles, model, foreseen=foreseen(4, 3))
+    found = chosen(titles, model, prior_knowledge=foreseen(4, 3))
     error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
     mean = (4 / 9 + 1 / error**2) / (1 / 9 + 1 / error**2)
     assert found.candidates[0].expectation is not None
     assert found.candidates[0].expectation.mean == pytest.approx(mean, abs=1e-6)
     assert (found.standing, found.measured_on) == ("expected", "document")
-    harm = chosen(evidence("document", {"adapted": NOISE - 0.03}), model, foreseen=foreseen(4, 3))
+    harm = chosen(
+        evidence("document", {"adapted": NOISE - 0.03}), model, prior_knowledge=foreseen(4, 3)
+    )
     assert (harm.chosen, harm.candidates[0].excluded_by) == ("base", "document")
     few = evidence("model", {"adapted": np.zeros(19)}, 19)
-    alone = chosen(titles, few, foreseen=foreseen(4, 3))
+    alone = chosen(titles, few, prior_knowledge=foreseen(4, 3))
     assert (
         alone.candidates[0].expectation
-        == chosen(titles, foreseen=foreseen(4, 3)).candidates[0].expectation
+        == chosen(titles, prior_knowledge=foreseen(4, 3)).candidates[0].expectation
     ), "19 queries describe nothing"
 
 
 def test_what_titles_prove_gives_way_to_no_candidate_that_is_only_expected() -> None:
     titles = evidence("document", {"interpolated": 0.03 + NOISE / 2, "adapted": NOISE})
     model = evidence("model", {"interpolated": NOISE, "adapted": 0.03 + NOISE})
-    found = chosen(titles, model, candidates=BOTH, foreseen=foreseen_of_both())
+    found = chosen(titles, model, candidates=BOTH, prior_knowledge=foreseen_of_both())
     interpolated, adapted = found.candidates
     assert interpolated.expectation is not None
     assert adapted.expectation is not None
@@ -290,7 +294,7 @@ def test_what_titles_prove_gives_way_to_no_candidate_that_is_only_expected() -> 
 
 @pytest.mark.parametrize(("mean", "name"), [(0.49, "base"), (0.5, "adapted")])
 def test_less_than_half_a_point_is_not_worth_an_expected_change(mean: float, name: str) -> None:
-    found = chosen(foreseen=foreseen(mean, 0.5))  # P(z < −0.79 / 0.5) = 0.057
+    found = chosen(prior_knowledge=foreseen(mean, 0.5))  # P(z < −0.79 / 0.5) = 0.057
     assert found.candidates[0].expectation is not None
     assert found.candidates[0].expectation.risk < MAX_RISK
     assert found.chosen == name
@@ -301,13 +305,15 @@ def test_of_expected_candidates_the_one_with_the_largest_expected_gain_is_chosen
         "adapted": Prior(Normal(3.2, 2), 5, 5, 3.2),
         "interpolated": Prior(Normal(3.1, 1), 5, 5, 3.1),
     }
-    found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
+    found = chosen(candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
     assert (found.chosen, outcomes(found)) == ("adapted", ["expected", "expected"])
     priors = {**priors, "interpolated": Prior(Normal(3.3, 1), 5, 5, 3.3)}
-    found = chosen(candidates=BOTH, foreseen=Foreseen(priors, {}))
+    found = chosen(candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
     assert (found.chosen, outcomes(found)) == ("interpolated", ["expected", "expected"])
     measured = {"adapted": NOISE, "interpolated": 0.03 + NOISE}
-    found = chosen(evidence("judged", measured), candidates=BOTH, foreseen=Foreseen(priors, {}))
+    found = chosen(
+        evidence("judged", measured), candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {})
+    )
     assert (found.chosen, found.standing) == ("interpolated", "proved")
 
 
@@ -330,25 +336,25 @@ def test_preferences_prove_and_exclude() -> None:
 
 def test_if_people_prefer_the_reference_experience_chooses_no_adapted_candidate() -> None:
     worse = {"adapted": PreferenceEvidence(40, 0.1, 25.0)}
-    found = chosen(preferences=worse, candidates=BOTH, foreseen=foreseen_of_both())
+    found = chosen(preferences=worse, candidates=BOTH, prior_knowledge=foreseen_of_both())
     assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
     unclear = {"adapted": PreferenceEvidence(40, 1.0, 1.0)}
-    found = chosen(preferences=unclear, candidates=BOTH, foreseen=foreseen_of_both())
+    found = chosen(preferences=unclear, candidates=BOTH, prior_knowledge=foreseen_of_both())
     assert outcomes(found) == ["expected", "expected"]
     measured = evidence("judged", {"adapted": NOISE / 2 - 0.02})
-    found = chosen(measured, candidates=BOTH, foreseen=foreseen_of_both())
+    found = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
     assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
     measured = evidence("judged", {"adapted": NOISE / 2 - 0.02, "interpolated": NOISE})
-    found = chosen(measured, candidates=BOTH, foreseen=foreseen_of_both())
+    found = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
     assert outcomes(found) == ["expected", "excluded"], "that one was measured itself"
 
 
 def test_the_wealth_that_proves_the_contender_allows_for_everything_that_is_asked() -> None:
-    assert chosen(foreseen=foreseen(4, 3)).wealth_needed == 20.0
+    assert chosen(prior_knowledge=foreseen(4, 3)).wealth_needed == 20.0
     titles = evidence("document", {"adapted": NOISE})
     assert chosen(titles).wealth_needed == 40.0, "titles may prove something, too"
     other = {"interpolated": PreferenceEvidence(40, 1.0, 1.0)}
-    found = chosen(titles, preferences=other, foreseen=foreseen(4, 3), candidates=BOTH)
+    found = chosen(titles, preferences=other, prior_knowledge=foreseen(4, 3), candidates=BOTH)
     assert found.contender is not None
     assert (found.contender.name, found.wealth_needed) == ("adapted", 80.0)
     needed = chosen(titles, preferences={"adapted": PreferenceEvidence(40, 40.0, 0.1)})
@@ -364,13 +370,15 @@ def test_what_people_prefer_gives_way_to_nothing_that_is_only_expected() -> None
         "adapted": Prior(Normal(2, 1), 5, 5, 2.0),
         "interpolated": Prior(Normal(3, 1), 5, 5, 3.0),
     }
-    found = chosen(preferences=better, candidates=BOTH, foreseen=Foreseen(priors, {}))
+    found = chosen(preferences=better, candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
     assert outcomes(found) == ["expected", "proved"]
     assert (found.chosen, found.standing) == ("adapted", "proved")
     # titles that measured both may say that the other one is better still
     titles = evidence("document", {"adapted": 0.05 + NOISE, "interpolated": 0.08 + NOISE})
     both = {"adapted": PreferenceEvidence(40, 50.0, 0.1)}
-    found = chosen(titles, preferences=both, candidates=BOTH, foreseen=Foreseen(priors, {}))
+    found = chosen(
+        titles, preferences=both, candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {})
+    )
     assert outcomes(found) == ["proved", "proved"]
     assert found.chosen == "interpolated"
 
@@ -378,19 +386,19 @@ def test_what_people_prefer_gives_way_to_nothing_that_is_only_expected() -> None
 def test_many_questions_about_one_candidate_outweigh_a_few_about_the_others() -> None:
     few = evidence("judged", {"interpolated": NOISE[:3] * 0}, 3)
     many = evidence("judged", {"adapted": NOISE[:60] / 2 - 0.03}, 60)
-    found = chosen(few, many, candidates=BOTH, foreseen=foreseen_of_both())
+    found = chosen(few, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
     assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
     enough = evidence("judged", {"interpolated": NOISE[:60]}, 60)
-    found = chosen(enough, many, candidates=BOTH, foreseen=foreseen_of_both())
+    found = chosen(enough, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
     assert outcomes(found) == ["expected", "excluded"], "as many questions measured that one"
 
 
 def test_experience_that_helped_on_few_collections_brings_nothing_into_use() -> None:
-    helped_on_two_of_five = Foreseen({"adapted": Prior(Normal(4, 1), 5, 2, 4.0)}, {})
-    assert outcomes(chosen(foreseen=helped_on_two_of_five)) == ["not shown"]
+    helped_on_two_of_five = PriorKnowledge({"adapted": Prior(Normal(4, 1), 5, 2, 4.0)}, {})
+    assert outcomes(chosen(prior_knowledge=helped_on_two_of_five)) == ["not shown"]
     gain = evidence("document", {"adapted": 0.01 + NOISE})
-    lost_on_average = Foreseen({"adapted": Prior(Normal(-0.1, 1), 5, 3, -0.1)}, {})
-    found = chosen(gain, foreseen=lost_on_average)
+    lost_on_average = PriorKnowledge({"adapted": Prior(Normal(-0.1, 1), 5, 3, -0.1)}, {})
+    found = chosen(gain, prior_knowledge=lost_on_average)
     assert found.candidates[0].expectation is not None
     assert found.candidates[0].expectation.mean > 0
     assert outcomes(found) == ["not shown"], "what own evidence alone promises is to be proved"
@@ -398,8 +406,8 @@ def test_experience_that_helped_on_few_collections_brings_nothing_into_use() -> 
 
 def test_experience_brings_no_other_share_of_base_into_use() -> None:
     share = Option("base 0.6", "base", 0.6)
-    prior = Foreseen({share.name: Prior(Normal(4, 1), 5, 5, 4.0)}, {})
-    found = decide("hybrid", [], Option("base 0.5", "base", 0.5), [share], foreseen=prior)
+    prior = PriorKnowledge({share.name: Prior(Normal(4, 1), 5, 5, 4.0)}, {})
+    found = decide("hybrid", [], Option("base 0.5", "base", 0.5), [share], prior_knowledge=prior)
     assert (found.chosen, outcomes(found)) == ("base 0.5", ["not shown"])
 
 
@@ -415,13 +423,15 @@ def test_what_is_expected_is_described_by_the_highest_kind_of_evidence() -> None
     judged = {"adapted": NOISE[:60]}
     flattering = {"adapted": 0.05 + NOISE}
     found = chosen(
-        evidence("judged", judged, 60), evidence("imported", flattering), foreseen=foreseen(4, 1)
+        evidence("judged", judged, 60),
+        evidence("imported", flattering),
+        prior_knowledge=foreseen(4, 1),
     )
     assert (found.standing, found.measured_on, found.queries) == ("expected", "judged", 60)
 
 
-def foreseen_of_both() -> Foreseen:
-    return Foreseen(
+def foreseen_of_both() -> PriorKnowledge:
+    return PriorKnowledge(
         {name: Prior(Normal(4, 1), 5, 5, 4.0) for name in ("interpolated", "adapted")}, {}
     )
 
@@ -553,7 +563,13 @@ def test_null_adapters_that_judged_questions_call_worse_are_never_in_use() -> No
     for seed in range(200):
         one = simulated(rng, 0.0, 60, "judged")
         found = decide(
-            "hybrid", [one], REFERENCE, (ADAPTED,), foreseen=foreseen(6, 2), samples=400, seed=seed
+            "hybrid",
+            [one],
+            REFERENCE,
+            (ADAPTED,),
+            prior_knowledge=foreseen(6, 2),
+            samples=400,
+            seed=seed,
         )
         gap = found.candidates[0].difference
         assert gap is not None

@@ -228,11 +228,11 @@ def test_without_candidates_nothing_is_measured() -> None:
     assert numbers(explain_decision(Decision("semantic", "base", "base", "base", None, 0))) == []
 
 
-def test_candidates_reference_and_subject_may_have_names_of_their_own() -> None:
+def test_candidates_and_reference_may_have_names_of_their_own() -> None:
     text = explain_decision(
-        PROVED, "its order without the reranker", "Search", label=lambda row: f"way {row.name}"
+        PROVED, "its order without the reranker", label=lambda row: f"way {row.name}"
     )
-    assert text.startswith("Search uses way adapted")
+    assert text.startswith("Semantic search uses way adapted")
     still = explain_decision(
         kept(replace(ROW, outcome="not shown")), "its order without the reranker"
     )

@@ -42,15 +42,15 @@ def focused(judged: Sequence[Sequence[int]], right: Sequence[Sequence[int]] = ()
 def test_a_difference_is_known_once_every_differing_passage_is_judged(
     reference: list[int], candidate: list[int], judged: list[int], is_known: bool
 ) -> None:
-    rows = focused([judged]).decided_rows(np.array([reference]), np.array([candidate]))
+    rows = focused([judged]).find_decided_rows(np.array([reference]), np.array([candidate]))
     assert rows == [0] * is_known
 
 
 def test_each_candidate_has_the_rows_that_its_own_lists_decide() -> None:
     questions = focused([[], []])
     reference = np.array([[1, 2], [1, 2]])
-    assert questions.decided_rows(reference, np.array([[1, 2], [1, 2]])) == [0, 1]
-    assert questions.decided_rows(reference, np.array([[1, 2], [2, 1]])) == [0]
+    assert questions.find_decided_rows(reference, np.array([[1, 2], [1, 2]])) == [0, 1]
+    assert questions.find_decided_rows(reference, np.array([[1, 2], [2, 1]])) == [0]
 
 
 def test_a_question_without_a_right_answer_counts_as_no_difference() -> None:
@@ -63,5 +63,5 @@ def test_a_question_without_a_right_answer_counts_as_no_difference() -> None:
         ]
         return np.array(found, dtype=float)
 
-    values = questions.values([0, 1], np.array([[3, 1], [3, 1]]), share_of_right)
+    values = questions.measure([0, 1], np.array([[3, 1], [3, 1]]), share_of_right)
     assert values.tolist() == [1.0, 0.0]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fixtures.drawing import charts_of, corners, parsed, signs, values
 from fixtures.errors import fails
-from fixtures.report_example import TEMPLATE, chosen_by, chunk, example, section_of
+from fixtures.report_example import chosen_by, chunk, example, section_of
 from fixtures.shown_numbers import numbers
 from lxml import html
 
@@ -40,7 +40,7 @@ HOSTILE = (
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    return write_report(folder, example(HOSTILE), TEMPLATE)
+    return write_report(folder, example(HOSTILE))
 
 
 def test_hostile_text_stays_text(hostile) -> None:
@@ -86,9 +86,7 @@ def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile) -> None:
 
 def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_path) -> None:
     data = example()
-    page = html.parse(
-        str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
-    )
+    page = html.parse(str(write_report(tmp_path, data)), html.HTMLParser(encoding="utf-8"))
     verdict = page.xpath("string(//section[@class='verdict'])")
     found = verdict_of(read_report(tmp_path))
     assert all(one.sentence in verdict for one in found.modes)
@@ -108,9 +106,7 @@ def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_pa
 
 def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path) -> None:
     data = example()
-    page = html.parse(
-        str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
-    )
+    page = html.parse(str(write_report(tmp_path, data)), html.HTMLParser(encoding="utf-8"))
     section = section_of(page, "How the choice was made")
     assert section.xpath("h3/text()") == ["Semantic search", "Hybrid search"]
     tables = [
@@ -186,11 +182,11 @@ def undecided(before: Decision) -> Decision:
 def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp_path) -> None:
     data = example()
     selection = {mode: chosen_by(undecided(one.decision)) for mode, one in data.selection.items()}
-    write_report(tmp_path, replace(data, selection=selection), TEMPLATE)
+    write_report(tmp_path, replace(data, selection=selection))
     report = read_report(tmp_path)
     assert [numbers(step) for step in verdict_of(report).to_do if numbers(step)] == [[490, 5]]
     report["query_sets"][0]["comparison"]["differences"]["bm25"]["ndcg@10"]["needed"] = 9_871
-    page = html.document_fromstring(render(report, TEMPLATE))
+    page = html.document_fromstring(render(report))
     section = section_of(page, "How the choice was made")
     assert section.xpath("(.//table)[1]/tbody/tr/td[2]/text()") == [
         "380",
@@ -201,17 +197,17 @@ def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp
 
 
 def test_the_page_is_made_from_report_json_alone(tmp_path) -> None:
-    page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
-    assert render(read_report(tmp_path), TEMPLATE) == page
+    page = write_report(tmp_path, example()).read_text(encoding="utf-8")
+    assert render(read_report(tmp_path)) == page
     report = json.loads((tmp_path / "report.json").read_bytes())
     figures = report["query_sets"][0]["comparison"]["systems"]["base"]["ndcg@10"]
     assert f"{figures['value']:.1f} ({figures['low']:.1f}\u2013{figures['high']:.1f})" in page
     figures["value"] = 12.3
-    assert "12.3" in render(report, TEMPLATE)
+    assert "12.3" in render(report)
 
 
 def test_figures_that_are_not_finite_become_null_and_a_dash(tmp_path) -> None:
-    page = write_report(tmp_path, example(), TEMPLATE).read_text(encoding="utf-8")
+    page = write_report(tmp_path, example()).read_text(encoding="utf-8")
     report = read_report(tmp_path)
     assert report["training"]["held_out"][2] == [100, None]
     assert "\u2013" in page
@@ -222,7 +218,7 @@ def test_a_report_of_nothing_still_renders(tmp_path) -> None:
     nothing = {
         mode: chosen_by(Decision(mode, "base", "base", "base", None, 0)) for mode in SEARCH_MODES
     }
-    page = write_report(tmp_path, ReportData("empty", "now", "0", nothing, []), TEMPLATE).read_text(
+    page = write_report(tmp_path, ReportData("empty", "now", "0", nothing, [])).read_text(
         encoding="utf-8"
     )
     assert "<h1" in page
@@ -263,9 +259,7 @@ def test_changes_are_listed_largest_first() -> None:
 
 
 def test_the_page_draws_how_each_query_changed(tmp_path) -> None:
-    page = html.parse(
-        str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8")
-    )
+    page = html.parse(str(write_report(tmp_path, example())), html.HTMLParser(encoding="utf-8"))
     (chart,) = [chart for chart in charts_of(page) if "query by query" in chart.get("aria-label")]
     assert chart.get("aria-label").startswith("Change of nDCG@10 from base to adapted")
     differences = read_report(tmp_path)["query_sets"][0]["changes"]["differences"]
@@ -314,9 +308,7 @@ def test_a_change_shows_the_first_hits_of_both() -> None:
 
 
 def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tell(tmp_path) -> None:
-    page = html.parse(
-        str(write_report(tmp_path, example(), TEMPLATE)), html.HTMLParser(encoding="utf-8")
-    )
+    page = html.parse(str(write_report(tmp_path, example())), html.HTMLParser(encoding="utf-8"))
     table, _ = tables_of(read_report(tmp_path)).values()
     rows = page.xpath(
         "(//h3[starts-with(., 'Difference to base')])[1]/following-sibling::div[1]//tbody/tr"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from fixtures.report_example import TEMPLATE, example, with_interpolation
+from fixtures.report_example import example, with_interpolation
 from lxml import html
 
 from engine.core.events import Choice, EventLog, Warned
 from engine.core.systems import label_of
 from engine.evaluation.reporting.page import render
 from engine.evaluation.reporting.report import read_choices_and_warnings, read_report, write_report
-from engine.evaluation.reporting.verdict import HOW
+from engine.evaluation.reporting.verdict import SEARCH_BY_KEYWORDS
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,7 @@ from engine.evaluation.reporting.verdict import HOW
 )
 def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, said) -> None:
     data = dataclasses.replace(example(), threshold=threshold)
-    page = html.parse(
-        str(write_report(tmp_path, data, TEMPLATE)), html.HTMLParser(encoding="utf-8")
-    )
+    page = html.parse(str(write_report(tmp_path, data)), html.HTMLParser(encoding="utf-8"))
     text = " ".join(
         page.xpath("string(//details[summary/h2[starts-with(., 'Weak hits')]])").split()
     )
@@ -77,12 +75,12 @@ def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path) ->
     alike = {**systems, "adapted": systems["bm25"], "in_use": systems["bm25"]}
     comparison = dataclasses.replace(part.comparison, systems=alike)
     data = dataclasses.replace(found, query_sets=[dataclasses.replace(part, comparison=comparison)])
-    page = write_report(tmp_path, data, TEMPLATE).read_text(encoding="utf-8")
+    page = write_report(tmp_path, data).read_text(encoding="utf-8")
     assert {one.encoder for one in found.selection.values()} == {"adapted"}
     assert "adapted (in use)" in page
     assert "<th>in use</th>" not in page
     merged = with_interpolation(found.selection)
-    page = write_report(tmp_path, dataclasses.replace(data, selection=merged), TEMPLATE).read_text(
+    page = write_report(tmp_path, dataclasses.replace(data, selection=merged)).read_text(
         encoding="utf-8"
     )
     assert "adapted (in use)" not in page
@@ -90,7 +88,7 @@ def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path) ->
 
 
 def test_an_interpolation_stands_where_the_choice_is_explained_alone(tmp_path) -> None:
-    page = write_report(tmp_path, example(), TEMPLATE)
+    page = write_report(tmp_path, example())
     rows = html.parse(str(page)).xpath(
         f"//th[normalize-space()='{label_of('interpolated-0.5')}']/ancestor::details/summary/h2"
     )
@@ -112,20 +110,18 @@ def test_what_a_run_reported_is_read_from_its_log(tmp_path) -> None:
 
 def test_what_is_advised_stands_with_the_verdict(tmp_path) -> None:
     data = dataclasses.replace(example(), advice="BM25 alone is better than <hybrid> search.")
-    write_report(tmp_path, data, TEMPLATE)
+    write_report(tmp_path, data)
     page = html.fromstring((tmp_path / "report.html").read_text(encoding="utf-8"))
     assert data.advice in page.xpath("string(//section[@class='verdict'])")
-    without = render({**read_report(tmp_path), "advice": ""}, TEMPLATE)
+    without = render({**read_report(tmp_path), "advice": ""})
     assert "BM25 alone is better" not in without
 
 
 def test_commands_have_the_projects_name_and_single_queries_the_mode_that_they_are_of(
     tmp_path,
 ) -> None:
-    data = dataclasses.replace(example(), advice=HOW)
-    page = write_report(tmp_path, data, TEMPLATE, project="our-own-folder").read_text(
-        encoding="utf-8"
-    )
+    data = dataclasses.replace(example(), advice=SEARCH_BY_KEYWORDS)
+    page = write_report(tmp_path, data, project="our-own-folder").read_text(encoding="utf-8")
     assert "our-own-folder" in page
     assert "PROJECT" not in page
     headings = html.fromstring(page.encode()).xpath("//h3[contains(., 'uery by query')]/text()")

@@ -8,7 +8,7 @@ import pytest
 from fixtures.shown_numbers import numbers
 
 from engine.core.figures import Difference, FigureTable, Interval, Verdict
-from engine.evaluation.reporting.verdict import HOW, advice
+from engine.evaluation.reporting.verdict import SEARCH_BY_KEYWORDS, advice
 
 
 def compared(**gaps: tuple[float, float, float, Verdict]) -> FigureTable:
@@ -28,9 +28,19 @@ UNSURE: tuple[float, float, float, Verdict] = (-2.0, -5.0, 1.0, "no difference s
 
 def test_bm25_that_is_better_is_advised_with_its_figures() -> None:
     table = compared(in_use=(-20.0, -25.0, -15.0, "worse"), weighted_in_use=FAR, rrf_in_use=UNSURE)
-    assert numbers(advice(table, "weighted", "hybrid").removesuffix(HOW)) == [60, 63, 100, 55]
-    assert numbers(advice(table, "weighted", "semantic").removesuffix(HOW)) == [60, 63, 100, 43]
-    assert "search.mode keywords" in HOW
+    assert numbers(advice(table, "weighted", "hybrid").removesuffix(SEARCH_BY_KEYWORDS)) == [
+        60,
+        63,
+        100,
+        55,
+    ]
+    assert numbers(advice(table, "weighted", "semantic").removesuffix(SEARCH_BY_KEYWORDS)) == [
+        60,
+        63,
+        100,
+        43,
+    ]
+    assert "search.mode keywords" in SEARCH_BY_KEYWORDS
 
 
 @pytest.mark.parametrize(

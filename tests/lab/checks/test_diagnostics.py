@@ -10,14 +10,14 @@ from engine.encoders.geometry.lorentz import Lorentz
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.query_sets import QuerySet
 from engine.lab.checks.diagnostics import (
-    RANDOM,
+    RANDOM_CHUNKS,
     EncoderDiagnostics,
     Ranked,
     densities,
     general_similarities,
     similarities_of,
 )
-from engine.lab.checks.forgetting import General
+from engine.lab.checks.forgetting import GeneralSet
 from engine.metrics.bootstrap import Sampling
 from engine.metrics.density import PLACES
 from engine.ranking.nearest import rank_all
@@ -48,7 +48,7 @@ def test_cosines_of_correct_best_and_random_chunks_by_hand() -> None:
         [0.8, 0.6, 0.0]
     )  # every correct chunk counts, in order of key
     assert found.top[:, :3] == pytest.approx(np.array([[0.8, 0.6, 0.0], [1.0, 0.0, 0.0]]))
-    assert found.random.size == 2 * RANDOM
+    assert found.random.size == 2 * RANDOM_CHUNKS
     assert {round(value, 3) for value in found.random.ravel().tolist()} <= {0.0, 0.6, 0.8, 1.0}
     documents = [Judgment("d", "d", "document", {1: 1})] * 2
     assert (
@@ -69,7 +69,7 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them() -> None:
         "judged",
         2,
         5,
-        RANDOM,
+        RANDOM_CHUNKS,
     )
     axis = np.array(found["cosines"])
     assert len(axis) == PLACES
@@ -89,7 +89,7 @@ def test_densities_share_an_axis_that_holds_nearly_all_of_them() -> None:
 
 
 def test_similarities_of_questions_of_general_knowledge_by_hand() -> None:
-    known = General(("a", "b"), ("x", "y", "z"), ({0: 1}, {1: 1}))
+    known = GeneralSet(("a", "b"), ("x", "y", "z"), ({0: 1}, {1: 1}))
     questions = np.array([[1, 0, 0], [0.8, 0.6, 0]], np.float32)
     found = general_similarities(known, questions, np.eye(3, dtype=np.float32), Sampling(top=2))
     assert found is not None
@@ -105,12 +105,11 @@ def test_the_first_queries_that_can_be_measured_describe_an_encoder() -> None:
     unanswered = query_set("judged", [by_chunk("a")])
     heldout = query_set("synthetic", [by_chunk("a", 5), by_chunk("b", 20)])
     diagnostics = EncoderDiagnostics([unanswered, heldout], KEYS, OWNERS)
-    assert diagnostics.basis is heldout
-    for queries in (unanswered, heldout):
-        diagnostics.take("base", queries, ASKED, CHUNKS)
+    assert diagnostics.query_set is heldout
+    diagnostics.record("base", ASKED, CHUNKS)
     heldout.rankings["adapted"] = heldout.rankings["base"]
     heldout.scores["adapted"] = heldout.scores["base"] - 1
-    diagnostics.take("adapted", heldout, ASKED, CHUNKS, Lorentz())
+    diagnostics.record("adapted", ASKED, CHUNKS, Lorentz())
     diagnostics.alias("in_use", "base")
     diagnostics.alias("other", "nothing")
     assert set(diagnostics.diagnostics) == {"base", "in_use", "adapted"}
@@ -121,7 +120,7 @@ def test_the_first_queries_that_can_be_measured_describe_an_encoder() -> None:
         "base",
         "in_use",
     }  # distances are not on an axis of cosines
-    assert EncoderDiagnostics([unanswered], KEYS, OWNERS).basis is None
+    assert EncoderDiagnostics([unanswered], KEYS, OWNERS).query_set is None
 
 
 def test_judged_documents_describe_an_encoder_before_held_out_queries_do() -> None:
@@ -130,8 +129,7 @@ def test_judged_documents_describe_an_encoder_before_held_out_queries_do() -> No
     )
     heldout = query_set("synthetic", [by_chunk("a", 9), by_chunk("b", 9)])
     diagnostics = EncoderDiagnostics([judged, heldout], KEYS, OWNERS, Sampling(top=1))
-    for queries in (judged, heldout):
-        diagnostics.take("base", queries, ASKED, CHUNKS)
+    diagnostics.record("base", ASKED, CHUNKS)
     assert diagnostics.diagnostics["base"]["accuracy@1, percent"].value == 100.0, (
         "0 of the held-out ones"
     )

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 from fixtures.drawing import charts_of, shapes, signs, texts, values
-from fixtures.report_example import SYSTEMS, TEMPLATE, example, section_of, with_interpolation
+from fixtures.report_example import SYSTEMS, example, section_of, with_interpolation
 from lxml import html
 
 from engine.core.figures import Difference, Interval
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.charts
 
 def page_of(tmp_path: Path, data: ReportData | None = None, **parts: Any) -> html.HtmlElement:
     """The page of an evaluation's encoders, with these parts."""
-    report = read_report(write_report(tmp_path, data or example(), TEMPLATE).parent)
+    report = read_report(write_report(tmp_path, data or example()).parent)
     nothing = LabFigures("f", {}, {}, None, None, None, None, False)
     figures = dataclasses.replace(nothing, **parts)
     return html.fromstring(render_lab(build_data("x", report, figures), report))

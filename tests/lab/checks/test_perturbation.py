@@ -243,9 +243,9 @@ def test_a_corpus_without_text_has_no_synonyms() -> None:
 
 
 def test_no_context_reaches_from_one_text_into_the_next() -> None:
-    from engine.lab.checks.synonyms import cooccurrences
+    from engine.lab.checks.synonyms import count_cooccurrences
 
-    counts = cooccurrences(
+    counts = count_cooccurrences(
         [["roof", "house"], ["garden"]], {"roof": 0, "house": 1, "garden": 2}, 3, 3
     )
     assert counts.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]

@@ -20,10 +20,10 @@ from engine.evaluation.rankers import products_of, rank_within
 from engine.lab.checks import robustness
 from engine.lab.checks.perturbation import CONDITIONS
 from engine.lab.checks.robustness import (
+    PerturbedQueries,
     RobustnessStudy,
-    Trial,
-    make_trial,
-    measure_trial,
+    measure_perturbed,
+    perturb_queries,
 )
 from engine.lab.checks.substitutes import Question, drop_unused_substitutes
 from engine.lexical.filenames import FilenameMatch
@@ -78,9 +78,9 @@ def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words() ->
     ]
     judgment = Judgment("q", "leaks in the roof of the garden", "document", {1: 1})
     source = QuerySet("judged", "judged", [judgment], [FilenameMatch(judgment.text)])
-    trial = make_trial(source, chunks, terms)
+    trial = perturb_queries(source, chunks, terms)
     assert trial is not None
-    masked = dict(zip((one.kind for one in trial.conditions), trial.perturbed.texts, strict=True))[
+    masked = dict(zip((one.kind for one in trial.conditions), trial.query_set.texts, strict=True))[
         "mask shared"
     ]
     assert masked == "leaks in the [MASK] of the [MASK]", (
@@ -89,38 +89,40 @@ def test_the_answer_of_a_whole_document_is_its_chunk_that_shares_most_words() ->
 
 
 def test_every_usable_query_stands_once_under_every_condition() -> None:
-    trial = make_trial(query_set(), CHUNKS, terms)
+    trial = perturb_queries(query_set(), CHUNKS, terms)
     assert trial is not None
     assert trial.queries == 39  # one has no answer in the corpus
-    assert len(trial.perturbed.judgments) == len(trial.perturbed.texts) == 39 * len(CHANGING)
+    assert len(trial.query_set.judgments) == len(trial.query_set.texts) == 39 * len(CHANGING)
     assert trial.conditions == CHANGING
-    assert trial.perturbed.texts[:2] == ["the roof number", "the garden number"]
-    keys = [judgment.key for judgment in trial.perturbed.judgments]
+    assert trial.query_set.texts[:2] == ["the roof number", "the garden number"]
+    keys = [judgment.key for judgment in trial.query_set.judgments]
     assert keys[39:78] == keys[:39]
-    named = [place % 39 for place, match in enumerate(trial.perturbed.matches) if match.documents]
+    named = [place % 39 for place, match in enumerate(trial.query_set.matches) if match.documents]
     assert named == [3] * len(CHANGING)
     assert trial.changed[0] == 0
-    masked = trial.perturbed.texts[39 * 4 : 39 * 5]  # mask, one word: the one that the answer has
+    masked = trial.query_set.texts[39 * 4 : 39 * 5]  # mask, one word: the one that the answer has
     assert set(masked) == {"the [MASK] number"}
 
 
 def test_a_large_query_set_is_sampled_and_one_without_answers_gives_no_trial() -> None:
-    trial = make_trial(query_set(), CHUNKS, terms, max_queries=12)
+    trial = perturb_queries(query_set(), CHUNKS, terms, max_queries=12)
     assert trial is not None
     assert trial.queries == 12
     empty = QuerySet(
         "judged queries", "judged", [Judgment("a", "", "chunk", {})], [FilenameMatch("roof")]
     )
-    assert make_trial(empty, CHUNKS, terms) is None
+    assert perturb_queries(empty, CHUNKS, terms) is None
 
 
 def test_losses_are_against_the_same_queries_unchanged() -> None:
-    trial = make_trial(query_set(), CHUNKS, terms)
+    trial = perturb_queries(query_set(), CHUNKS, terms)
     assert trial is not None
-    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.query_set.judgments])
     fragile = answers.copy()
     fragile[39 * 4 : 39 * 7] = -1  # finds nothing where words are masked
-    found = measure_trial(trial, {"steady": answers, "fragile": fragile}, document_of, samples=500)
+    found = measure_perturbed(
+        trial, {"steady": answers, "fragile": fragile}, document_of, samples=500
+    )
     assert (found.name, found.kind, found.queries) == ("judged queries", "judged", 39)
     assert [(row.kind, row.words) for row in found.rows] == [
         (one.kind, one.words) for one in CHANGING
@@ -142,14 +144,14 @@ def test_losses_are_against_the_same_queries_unchanged() -> None:
 
 
 def test_other_metrics_drop_as_well_and_each_has_its_verdict() -> None:
-    trial = make_trial(query_set(), CHUNKS, terms)
+    trial = perturb_queries(query_set(), CHUNKS, terms)
     assert trial is not None
-    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.query_set.judgments])
     second = np.stack(
         [np.full(len(answers), 10_000), answers[:, 0]], axis=1
     )  # the answer is the second hit
     second[: trial.queries] = second[: trial.queries, ::-1]
-    found = measure_trial(trial, {"slipping": second}, document_of, samples=500)
+    found = measure_perturbed(trial, {"slipping": second}, document_of, samples=500)
     drops = found.rows[1].differences["slipping"]
     assert set(drops) == {"ndcg@10", "hit@1", "hit@4", "hit@10", "mrr@10", "map@10"}
     assert (drops["hit@1"].value, drops["hit@4"].verdict) == (-100.0, "no difference shown")
@@ -158,7 +160,7 @@ def test_other_metrics_drop_as_well_and_each_has_its_verdict() -> None:
 
 
 def test_what_is_lost_of_mrr_by_hand() -> None:
-    trial = make_trial(query_set(), CHUNKS, terms)
+    trial = perturb_queries(query_set(), CHUNKS, terms)
     assert trial is not None
     changed = {
         (one.kind, one.words): number
@@ -169,10 +171,10 @@ def test_what_is_lost_of_mrr_by_hand() -> None:
         2,
         2,
     ]  # the third word only joins others
-    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.query_set.judgments])
     second = np.stack([np.full(len(answers), 10_000), answers[:, 0]], axis=1)
     second[: trial.queries] = second[: trial.queries, ::-1]
-    found = measure_trial(
+    found = measure_perturbed(
         trial, {"halved": second, "lost": np.full_like(answers, -1)}, document_of, samples=500
     )
     assert found.median_words == 3.0
@@ -187,11 +189,11 @@ def test_queries_with_evidence_have_map_multihop_as_well() -> None:
         Judgment(j.key, "", "chunk", j.grades, {n: (0, 1)}, 2)
         for n, j in enumerate(one.judgments, 1)
     ]
-    trial = make_trial(QuerySet("judged queries", "judged", held, one.matches), CHUNKS, terms)
+    trial = perturb_queries(QuerySet("judged queries", "judged", held, one.matches), CHUNKS, terms)
     assert trial is not None
-    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.perturbed.judgments])
+    answers = np.array([[next(iter(judgment.grades))] for judgment in trial.query_set.judgments])
     answers[2:] = -1
-    found = measure_trial(trial, {"fragile": answers}, document_of, samples=100)
+    found = measure_perturbed(trial, {"fragile": answers}, document_of, samples=100)
     # Both strings at rank 1, of two: 2/1 divided by 2.
     assert found.rows[0].systems["fragile"]["map@10 (multihop)"].value == 100.0
     assert found.rows[1].differences["fragile"]["map@10 (multihop)"].value == -100.0
@@ -200,18 +202,18 @@ def test_queries_with_evidence_have_map_multihop_as_well() -> None:
 def test_a_language_models_words_come_before_the_documents_own() -> None:
     def ask(asked):
         return [
-            {"roof": "top of the house"} if "roof" in words else {} for _, words in asked
+            {"roof": "top of the house"} if "roof" in question.words else {} for question in asked
         ], "small"
 
-    trial = make_trial(query_set(), CHUNKS, terms, ask=ask)
+    trial = perturb_queries(query_set(), CHUNKS, terms, ask=ask)
     assert trial is not None
-    exchanged = trial.perturbed.texts[39 * 7 : 39 * 8]
+    exchanged = trial.query_set.texts[39 * 7 : 39 * 8]
     assert exchanged[0] == "the top of the house number"
     assert not any("top of the house" in text for text in exchanged[1:9])
     assert trial.synonyms.model == "small"
     # Of "roof number", "garden number" …: "roof" alone, four times in 39 queries of two words.
     assert trial.synonyms.share == 100 * 4 / 78
-    none = make_trial(query_set(), CHUNKS, terms, ask=lambda asked: ([], ""))
+    none = perturb_queries(query_set(), CHUNKS, terms, ask=lambda asked: ([], ""))
     assert none is not None
     assert (none.synonyms.model, none.synonyms.share) == ("", 0.0)
 
@@ -222,11 +224,11 @@ def test_a_language_model_is_asked_about_shared_words_first() -> None:
     queries = QuerySet("judged queries", "judged", judgments, [FilenameMatch(text)])
     asked: list[Sequence[str]] = []
 
-    def ask(words):
-        asked.extend(words_of_query for _, words_of_query in words)
+    def ask(questions):
+        asked.extend(question.words for question in questions)
         return [{}], "small"
 
-    assert make_trial(queries, CHUNKS, terms, ask=ask) is not None
+    assert perturb_queries(queries, CHUNKS, terms, ask=ask) is not None
     assert asked[0][:2] == ["chimney", "how"]
     assert sorted(asked[0]) == sorted(word for word in text.split() if word not in ("the", "of"))
 
@@ -238,15 +240,15 @@ def test_shared_words_are_only_exchanged_for_words_of_the_language_model(
     monkeypatch.setattr(robustness, "corpus_synonyms", lambda *_: learnt)
 
     def ask(asked):
-        return [{"roof": "top"} if "roof" in words else {} for _, words in asked], "small"
+        return [{"roof": "top"} if "roof" in question.words else {} for question in asked], "small"
 
     texts = {}
     for name, asker in (("model", ask), ("none", None)):
-        trial = make_trial(query_set(), CHUNKS, terms, ask=asker)
+        trial = perturb_queries(query_set(), CHUNKS, terms, ask=asker)
         assert trial is not None
         for place, condition in enumerate(trial.conditions):
             start = place * trial.queries
-            texts[name, condition.kind, condition.words] = trial.perturbed.texts[start : start + 2]
+            texts[name, condition.kind, condition.words] = trial.query_set.texts[start : start + 2]
     shared = ("substitute shared", 0)
     assert texts["model", *shared] == ["the top number", "the garden number"]
     assert texts["none", *shared] == ["the cover number", "the yard number"]
@@ -264,6 +266,12 @@ class CountingRankers:
         self.lexical = SimpleNamespace(
             scores_many=lambda texts, ids: np.zeros(ids.shape, dtype=np.float32)
         )
+
+    def find_allowed(self, queries):
+        return [None] * len(queries.texts)
+
+    def document_of(self, ids):
+        return ids
 
     def bm25(self, texts, _among):
         return np.tile(self.ids[:10], (len(texts), 1)), np.ones((len(texts), 10), dtype=np.float32)
@@ -308,10 +316,8 @@ def test_queries_are_encoded_once_for_each_encoder(semantic, hybrid, encoded) ->
         store=None,
         need=lambda *_: SimpleNamespace(info=SimpleNamespace(language="none")),
     )
-    trial = RobustnessStudy(
-        context, rankers, (semantic, hybrid), None, lambda one: [None] * len(one.texts)
-    )
-    found = trial.measure([query_set()], document_of)
+    study = RobustnessStudy(context, rankers, (semantic, hybrid), None)
+    found = study.measure([query_set()])
     assert [one for one, _ in rankers.asked] == encoded
     assert {count for _, count in rankers.asked} == {39 * len(CHANGING)}
     assert list(found.rows[0].systems) == [
@@ -367,14 +373,14 @@ def test_keywords_of_a_language_model_are_masked_in_place_of_all_shared_words() 
         asked.extend(questions)
         return [frozenset({"number"}), *(frozenset[str]() for _ in questions[1:])]
 
-    def masked(trial: Trial | None) -> list[str]:
+    def masked(trial: PerturbedQueries | None) -> list[str]:
         assert trial is not None
         kinds = [condition.kind for condition in trial.conditions]
         start = kinds.index("mask shared") * trial.queries
-        return list(trial.perturbed.texts[start : start + trial.queries])
+        return list(trial.query_set.texts[start : start + trial.queries])
 
-    all_shared = masked(make_trial(query_set(), CHUNKS, terms))
-    chosen = masked(make_trial(query_set(), CHUNKS, terms, choose=choose))
+    all_shared = masked(perturb_queries(query_set(), CHUNKS, terms))
+    chosen = masked(perturb_queries(query_set(), CHUNKS, terms, choose=choose))
     assert all_shared[0] == "the [MASK] number"
     assert chosen[0] == "the roof [MASK]"
     assert chosen[1:] == all_shared[1:], "all shared words where the model names none"

@@ -142,8 +142,8 @@ def test_encoders_are_compared_by_rank_correlation(tmp_path: Path, similarity: S
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
     pairs = SentencePairs(tmp_path / "pairs.tsv", 0)
     assert pairs.figures() is None
-    pairs.take("base", Turned(False))  # type: ignore[arg-type]
-    pairs.take("adapted", Turned(True, similarity=similarity))  # type: ignore[arg-type]
+    pairs.record("base", Turned(False))  # type: ignore[arg-type]
+    pairs.record("adapted", Turned(True, similarity=similarity))  # type: ignore[arg-type]
     found = pairs.figures()
     assert found is not None
     assert (found.file, found.pairs) == ("pairs.tsv", MIN_PAIRS)
@@ -159,4 +159,4 @@ def test_a_run_is_cancelled_while_the_sentences_are_encoded(tmp_path: Path) -> N
 
     written(tmp_path / "pairs.tsv", "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS))
     with pytest.raises(CancelledError):
-        SentencePairs(tmp_path / "pairs.tsv", 0).take("base", Turned(True, check_stop))  # type: ignore[arg-type]
+        SentencePairs(tmp_path / "pairs.tsv", 0).record("base", Turned(True, check_stop))  # type: ignore[arg-type]

@@ -74,12 +74,12 @@ def test_queries_and_what_the_conditions_make_of_them(
         "engine.lab.checks.substitutes.fingerprint_language_model", lambda _: "a model"
     )
     monkeypatch.setattr(
-        "engine.lab.checks.substitutes.substitutes",
-        lambda _, words, __: ([{"pump": "lifter"} for _ in words], "a model"),
+        "engine.lab.study.facts.ask_for_substitutes",
+        lambda _, questions: ([{"pump": "lifter"} for _ in questions], "a model"),
     )
     monkeypatch.setattr(
-        "engine.lab.checks.substitutes.keywords",
-        lambda _, questions, __: [frozenset(q.words[:1]) for q in questions],
+        "engine.lab.study.facts.choose_keywords",
+        lambda _, questions: [frozenset(q.words[:1]) for q in questions],
     )
     others = [row["substituted"] for row in FACTS["perturbed"](project) for row in [row[1]]]
     assert len(others) == len(rows)

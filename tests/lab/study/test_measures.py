@@ -13,11 +13,11 @@ from engine.encoders.geometry.similarity import COSINE
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists import focused
 from engine.evaluation.query_sets import QuerySet
-from engine.evaluation.rankers import Among
+from engine.evaluation.rankers import AllowedChunks
 from engine.lab.checks.diagnostics import Similarities
 from engine.lab.checks.options import LabOptions
 from engine.lab.study import measures
-from engine.lab.study.measures import measure_all_queries, measured_sets, transformed_systems
+from engine.lab.study.measures import measure_all_queries, measure_transformed, measured_sets
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.queries.rules.tokens import question_key
 from engine.settings.load import validate
@@ -57,7 +57,7 @@ class FakeRankers:
     def document_of(self, ids: Ids) -> Ids:
         return ids
 
-    def find_allowed(self, queries: QuerySet) -> Among:
+    def find_allowed(self, queries: QuerySet) -> AllowedChunks:
         return [np.array(sorted(match.documents)) for match in queries.matches]
 
     def candidate(self, _weight: float) -> SimpleNamespace:
@@ -81,7 +81,7 @@ def test_figures_of_all_queries_are_among_the_documents_that_a_query_names(
     monkeypatch.setattr(measures, "measured_sets", lambda *_: [asked])
     store = SimpleNamespace(chunks=list)
     context: Any = SimpleNamespace(store=store, settings=validate({}))
-    systems = transformed_systems(context, LabOptions())
+    systems = measure_transformed(context, LabOptions())
     assert systems["base"]["accuracy@5, all queries"] == 50
     bootstrapped = systems["base, standardised"]["accuracy@5, percent"]["value"]
     assert bootstrapped == pytest.approx(50, abs=5)

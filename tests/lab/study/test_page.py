@@ -229,7 +229,11 @@ def test_the_page_and_the_terminal_say_of_which_queries_similarities_are(tmp_pat
         "similarities": {"name": "judged queries", "queries": 1234, "kind": "judged"},
     }
     page = write_study(
-        tmp_path, "mine", study_of("domain-t9").at(3), {}, [(Cell(1, {}, "", "PT"), TOLD, found)]
+        tmp_path,
+        "mine",
+        study_of("domain-t9").with_top_k(3),
+        {},
+        [(Cell(1, {}, "", "PT"), TOLD, found)],
     )
     assert page["similarities_of"] == {
         "columns": ["nDCG@3", "accuracy@3"],

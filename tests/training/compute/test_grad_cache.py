@@ -13,7 +13,7 @@ from torch import Tensor
 
 from engine.encoders.hardware import Hardware
 from engine.encoders.model_folder import ModelFolder
-from engine.training.compute.grad_cache import gradients
+from engine.training.compute.grad_cache import compute_gradients
 from engine.training.compute.micro_batches import MicroBatch, micro_batches
 from engine.training.compute.workers import Workers, choose_workers
 from engine.training.config import TrainingConfig
@@ -54,7 +54,7 @@ def test_equals_the_plain_step(
     batches = micro_batches([len(row) for row in rows], 100)
     assert len(batches) > 4
     with Workers(threads) as workers:
-        value, ours = gradients(
+        value, ours = compute_gradients(
             forward_of(student, rows),
             student.working,
             batches,
@@ -80,7 +80,7 @@ def test_the_second_pass_repeats_the_dropout_of_the_first(
     def both(keep_graphs: bool, seed: int) -> tuple[float, list[Tensor]]:
         torch.manual_seed(seed)
         with Workers(2) as workers:
-            return gradients(
+            return compute_gradients(
                 forward_of(student, rows),
                 student.working,
                 batches,
@@ -109,7 +109,7 @@ def test_the_number_of_workers_changes_nothing(
     for threads in (1, 3):
         with Workers(threads) as workers:
             found.append(
-                gradients(
+                compute_gradients(
                     forward_of(student, rows),
                     student.working,
                     batches,
@@ -191,7 +191,7 @@ def test_gradients_are_summed_as_they_come(
 
     with pytest.MonkeyPatch.context() as patch, Workers(1) as workers:
         patch.setattr(torch.autograd, "grad", watched)
-        gradients(
+        compute_gradients(
             forward, student.working, batches, contrast, workers, keep_graphs=False, dropout=False
         )
     assert len(alive) == len(batches) > 5

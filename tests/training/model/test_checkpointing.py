@@ -12,7 +12,7 @@ from fixtures.training import moved
 from torch import Tensor
 
 from engine.encoders.model_folder import ModelFolder, resolve_model
-from engine.training.compute.grad_cache import gradients
+from engine.training.compute.grad_cache import compute_gradients
 from engine.training.compute.micro_batches import micro_batches
 from engine.training.compute.workers import Workers
 from engine.training.config import TrainingConfig
@@ -43,7 +43,7 @@ def step(
     batches = micro_batches([len(row) for row in rows], 150)
     torch.manual_seed(3)
     with Workers(threads) as workers:
-        return gradients(
+        return compute_gradients(
             lambda micro: student.forward([rows[i] for i in micro.places]),
             student.working,
             batches,

@@ -11,9 +11,9 @@ import torch
 from engine.training.batches import Batch
 from engine.training.config import TrainingConfig
 from engine.training.objectives import losses
-from engine.training.objectives.objective import Objective, Teacher, mixture_logits
+from engine.training.objectives.objective import BaseVectors, Objective, Teacher, mixture_logits
 
-BASE = (
+BASE = BaseVectors(
     np.eye(2, dtype=np.float32),
     np.array([[0.5, 0.2], [0.1, 0.7], [0.9, 0.4]], dtype=np.float32),
 )  # queries, chunks
@@ -84,7 +84,7 @@ VECTORS = torch.cat([torch.eye(2), SCORES.T])
 
 def value(batch: Batch, **recipe: object) -> float:
     config = replace(TrainingConfig(), **{"teacher": "bm25", **recipe})
-    loss, _ = Objective(config, None, "cpu").of(batch)
+    loss, _ = Objective(config, None, "cpu").build_loss(batch)
     return loss(VECTORS).item()
 
 

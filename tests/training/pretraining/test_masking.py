@@ -16,7 +16,7 @@ from engine.training.pretraining.masked_batches import (
     MAX_WORD_LENGTH,
     MaskedBatches,
     MaskRule,
-    whole_words,
+    find_whole_words,
 )
 
 MASK = 4
@@ -35,14 +35,16 @@ def words_of(lengths: list[int]) -> np.ndarray:
 
 def test_words_by_hand() -> None:
     words = np.array([-1, 0, 0, 1, -1, 2, 2, 2, -1])
-    assert [unit.tolist() for unit in whole_words(words)] == [[1, 2], [3], [5, 6, 7]]
+    assert [unit.tolist() for unit in find_whole_words(words)] == [[1, 2], [3], [5, 6, 7]]
     # Equal numbers on both sides of a token that is never hidden are not one word.
-    assert [unit.tolist() for unit in whole_words(np.array([7, -1, 7]))] == [[0], [2]]
-    assert [len(unit) for unit in whole_words(np.zeros(MAX_WORD_LENGTH, int))] == [MAX_WORD_LENGTH]
-    assert [len(unit) for unit in whole_words(np.zeros(MAX_WORD_LENGTH + 1, int))] == [1] * (
+    assert [unit.tolist() for unit in find_whole_words(np.array([7, -1, 7]))] == [[0], [2]]
+    assert [len(unit) for unit in find_whole_words(np.zeros(MAX_WORD_LENGTH, int))] == [
+        MAX_WORD_LENGTH
+    ]
+    assert [len(unit) for unit in find_whole_words(np.zeros(MAX_WORD_LENGTH + 1, int))] == [1] * (
         MAX_WORD_LENGTH + 1
     )
-    assert whole_words(np.array([-1, -1])) == []
+    assert find_whole_words(np.array([-1, -1])) == []
 
 
 def test_shares_of_masked_random_and_kept_tokens() -> None:

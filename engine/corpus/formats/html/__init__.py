@@ -118,7 +118,7 @@ class HtmlReader:
         page = parse_page(source)
         rendered = _render(page)
         if not rendered.text:
-            raise UnreadableFileError(path, "empty")
+            raise UnreadableFileError(path, "empty", "empty")
         titles = (read_line(element) for element in page.elements if element.name == "title")
         headings = (heading.title for heading in rendered.headings if heading.level == 1)
         title = next(titles, "") or next(headings, "") or title_from_name(path)

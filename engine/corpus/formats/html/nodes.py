@@ -176,10 +176,9 @@ class _TreeBuilder:
     def _begin_style(self, element: Element) -> None:
         """Add the style of an element if it differs from the style around it."""
         css = element.get("style")
+        outer = _TextStyle(element, is_raised=False, symbol_font="")
         if self._styles:
             outer = self._styles[-1]
-        else:
-            outer = _TextStyle(element, False, "")
         is_raised = outer.is_raised or element.name == "sup"
         # The cells of a table are aligned, not raised.
         if not is_raised and element.name not in BLOCKS:

@@ -226,18 +226,24 @@ class _OutlookMail(NamedTuple):
 
         Programs that convert mails to .msg leave such words in.
         """
-        return FieldDecoder(Message()).decode(_PREFIX_LENGTH.sub("", self._read_text(code)))
+        text = _PREFIX_LENGTH.sub("", self._read_text(code))
+        return FieldDecoder(Message()).decode(text)
 
     def _read_first_line(self, codes: Sequence[str]) -> str:
         """Return the first of some text properties that is not empty, on one line."""
         return next(filter(None, map(self._read_line, codes)), "")
 
     def _find_codec(self) -> str:
-        """Return the codec of texts that are not in Unicode, by the file's own mail."""
+        """Return the codec of texts that are not in Unicode.
+
+        The file's own mail states it, also for attached ones.
+        """
         properties = self._replace(folder="")._read_numbers()
         for tag in _CODE_PAGES:
-            if properties.get(tag):
-                return find_codec_of_page(properties[tag] & 0xFFFFFFFF)
+            # Only the lower half of the value is the number of the code page.
+            page = properties.get(tag, 0) & 0xFFFFFFFF
+            if page:
+                return find_codec_of_page(page)
         return WESTERN
 
     def _read_numbers(self) -> dict[int, int]:

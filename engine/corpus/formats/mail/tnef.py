@@ -187,6 +187,7 @@ def _read_properties(block: bytes) -> Iterator[_Property]:
     at = 0
 
     def take(form: str) -> int:
+        """Read the next number, in a form of `struct`."""
         nonlocal at
         (number,) = struct.unpack_from(form, block, at)
         at += struct.calcsize(form)

@@ -30,7 +30,7 @@ from engine.corpus.formats.pdf.outline import find_headings, read_outline
 from engine.corpus.formats.pdf.pdfium import (
     LockedError,
     convert_date,
-    is_cut,
+    is_truncated,
     open_page,
     open_pdf,
     read_attachments,
@@ -41,22 +41,29 @@ from engine.corpus.text.blocks import join_pages
 from engine.corpus.text.hyphens import mark_line_ends
 from engine.corpus.text.metadata import build_document
 
-_PICTURE = re.compile(rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode")
+# A picture in the source of a PDF, by its type or its compression.
+_PICTURE_OBJECT = re.compile(
+    rb"/Subtype\s*/Image\b|/Filter\s*\[?\s*/(?:DCT|CCITTFax|JPX|JBIG2)Decode"
+)
 
-_NOTES = "comments and fields of its form"
+_ANNOTATIONS = "comments and fields of its form"
 # Pictures that cover less of a page without any text are a logo.
 _MIN_COVERED = 0.05
 # Pictures that cover less of a page with some text are an illustration.
-_WHOLE = 0.7
+_MIN_COVERED_BESIDE_TEXT = 0.7
 # Maximum number of letters and digits in the text of a scan: a number, or a date of receipt.
-_STAMP = 40
+_MAX_STAMP = 40
+# Maximum number of problems with OCR that a report lists.
 _MAX_PROBLEMS = 3
-# Maximum depth of forms in forms.
-_MAX_DEPTH = 4
+# Maximum depth of form objects, which are drawings that contain others.
+_MAX_FORM_DEPTH = 4
 
 
 class PdfReader:
-    """A reader of the text of PDF pages, with OCR, if on, for those that are pictures."""
+    """A reader of the text of PDF pages, with OCR, if on, for those that are pictures.
+
+    Reading the comments and form fields of a file ends after `annotation_seconds`.
+    """
 
     def __init__(self, annotation_seconds: float = ANNOTATION_SECONDS) -> None:
         self._annotation_seconds = annotation_seconds
@@ -80,7 +87,7 @@ READER = PdfReader()
 
 
 def _read_text(
-    path: Path, content: bytes, document: Any, pages: _Pages
+    path: Path, content: bytes, document: Any, pages: _PdfPages
 ) -> Iterator[ReadDocument | LeftOut]:
     """Yield the text of a PDF's pages, and what of them is left out.
 
@@ -97,12 +104,12 @@ def _read_text(
     yield replace(build_document(path, "pdf", text, metadata), headings=headings, note=note)
     if pages.damaged:
         yield _report_pages(pages.damaged, pages.count, "damaged", "damaged or missing")
-    if is_cut(content):
+    if is_truncated(content):
         reason = "it ends before it should, and something may be missing"
         yield LeftOut("the rest of it", "quarantined", "damaged", reason)
-    if not pages.is_complete:
+    if not pages.has_all_annotations:
         reason = "there are so many that not all of them were read"
-        yield LeftOut(_NOTES, "quarantined", "timed out", reason)
+        yield LeftOut(_ANNOTATIONS, "quarantined", "timed out", reason)
     if unread:
         problems = [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]
         reason = "pictures, which without OCR hold no text"
@@ -121,44 +128,48 @@ def _open(path: Path, content: bytes) -> Any:
 
 
 @dataclass(slots=True)
-class _Pages:
-    """The pages of a PDF by number.
+class _PdfPages:
+    """The pages of a PDF, whose numbers begin at 1.
 
-    `texts` are those of all pages up to the last sound one, empty for damaged pages, and
-    `annotations` their filled fields and comments. `scans` are the pages that are pictures, and
-    `damaged` those that are damaged. `count` counts all pages; `is_complete` tells that all
-    annotations were read.
+    `count` is the number of all pages. `texts` has every page up to the last sound one, with an
+    empty text if it is damaged; `annotations` are filled fields and comments, of pages that have
+    any. `scans` are the numbers of pages that are pictures, `damaged` those of damaged ones.
     """
 
     count: int
-    is_complete: bool = True
+    has_all_annotations: bool = True
     texts: dict[int, str] = field(default_factory=dict)
     annotations: dict[int, str] = field(default_factory=dict)
     scans: list[int] = field(default_factory=list)
     damaged: list[int] = field(default_factory=list)
 
 
-def _read_pages(document: Any, annotations: PageAnnotations) -> _Pages:
-    pages = _Pages(len(document))
+def _read_pages(document: Any, annotations: PageAnnotations) -> _PdfPages:
+    """Read all pages of a document of pypdfium2."""
+    pages = _PdfPages(len(document))
     for number in range(1, pages.count + 1):
         try:
             with open_page(document, number - 1) as page:
                 text = mark_line_ends(clean(read_page_text(page)))
                 if lines := clean(annotations.read(page, number - 1, text)):
                     pages.annotations[number] = lines
-                if is_scan(page, text):
+                if _is_scan(page, text):
                     pages.scans.append(number)
         except ValueError:
             pages.damaged.append(number)
         else:
-            pages.texts.update(dict.fromkeys(range(len(pages.texts) + 1, number), ""))
+            damaged_before = range(len(pages.texts) + 1, number)
+            pages.texts.update(dict.fromkeys(damaged_before, ""))
             pages.texts[number] = text
-    pages.is_complete = annotations.is_complete
+    pages.has_all_annotations = annotations.is_complete
     return pages
 
 
-def _recognise_scans(document: Any, pages: _Pages) -> tuple[dict[int, str], str, dict[int, str]]:
-    """Return the pages with recognised text, a note on it, and why pictures were left unread."""
+def _recognise_scans(document: Any, pages: _PdfPages) -> tuple[dict[int, str], str, dict[int, str]]:
+    """Return the pages' texts with those from OCR, a note on it, and the pages left unread.
+
+    The latter map the number of a page to a problem, empty if OCR is off.
+    """
     if not pictures.is_ocr_on():
         return pages.texts, "", dict.fromkeys(pages.scans, "")
     empty = {number for number, text in pages.texts.items() if not any(map(str.isalnum, text))}
@@ -166,6 +177,7 @@ def _recognise_scans(document: Any, pages: _Pages) -> tuple[dict[int, str], str,
     recognised, note, unread = pictures.recognise_pages(document, candidates)
     texts = dict(pages.texts)
     for number, text in recognised.items():
+        # OCR usually reads the text of a stamp, too.
         page_text = texts[number]
         is_repeated = "".join(page_text.split()) in "".join(text.split())
         texts[number] = text if is_repeated else f"{page_text.strip()}\n{text}"
@@ -173,69 +185,72 @@ def _recognise_scans(document: Any, pages: _Pages) -> tuple[dict[int, str], str,
 
 
 def _read_metadata(document: Any) -> Mapping[str, str]:
+    """Return the fields of a document of pypdfium2 that `build_document` knows."""
+
     def read(key: str) -> str:
         return read_string(partial(document.get_metadata_value, key))
 
+    authors = (author.strip() for author in read("Author").split(";"))
     return {
         "title": read("Title"),
-        "authors": ", ".join(filter(None, map(str.strip, read("Author").split(";")))),
+        "authors": ", ".join(filter(None, authors)),
         "keywords": read("Keywords"),
         "created_at": convert_date(read("CreationDate")),
         "modified_at": convert_date(read("ModDate")),
     }
 
 
-def _report_pages(numbers: Sequence[int], pages: int, kind: Kind, reason: str) -> LeftOut:
-    which = f"page{'s' if len(numbers) > 1 else ''} {', '.join(format_ranges(numbers))}"
-    count = f"{len(numbers)} of {pages} page{'s' if pages > 1 else ''}"
-    return LeftOut(which, "quarantined", kind, f"{count}: {reason}")
+def _report_pages(numbers: Sequence[int], count: int, kind: Kind, reason: str) -> LeftOut:
+    """Report pages by their numbers, of `count` pages."""
+    pages = "pages" if len(numbers) > 1 else "page"
+    which = f"{pages} {', '.join(_format_ranges(numbers))}"
+    all_pages = f"{count} pages" if count > 1 else "1 page"
+    return LeftOut(which, "quarantined", kind, f"{len(numbers)} of {all_pages}: {reason}")
 
 
 def _explain_no_text(
-    content: bytes, note: str, pages: _Pages, *, is_scanned: bool
+    content: bytes, note: str, pages: _PdfPages, *, is_scanned: bool
 ) -> tuple[Kind, str]:
-    """Return why the pages hold no text; `note` is that of OCR."""
+    """Return why the pages hold no text; `note` is that of OCR, empty if it has none."""
     damaged = len(pages.damaged)
     if note:
         return "needs OCR", f"OCR found no text in it: {note}"
     if damaged == pages.count:
         return "damaged", "damaged: its pages cannot be read"
-    if is_scanned or _PICTURE.search(content):
+    if is_scanned or _PICTURE_OBJECT.search(content):
         if pictures.is_ocr_on():
             return "needs OCR", "OCR found no text in it"
         return "needs OCR", "its pages are pictures: without OCR they hold no text"
     if damaged:
         which = f"{damaged} of {pages.count} pages"
         return "damaged", f"damaged: {which} cannot be read, and the others hold no text"
-    if is_cut(content):
+    if is_truncated(content):
         return "damaged", "damaged: it ends before it should, and what is there holds no text"
     return "empty", "it holds no text"
 
 
-def is_scan(page: Any, text: str) -> bool:
-    """Tell whether a page shows a picture and has next to no text.
-
-    `page` is as pypdfium2 has it.
-    """
-    # The beginning decides for nearly all pages.
-    if _count_letters(text[: 4 * _STAMP]) > _STAMP:
+def _is_scan(page: Any, text: str) -> bool:
+    """Tell whether a page of pypdfium2 shows a picture and has next to no text."""
+    # The beginning decides for nearly all pages, and counting the whole text would take longer.
+    if _count_letters(text[: 4 * _MAX_STAMP]) > _MAX_STAMP:
         return False
     letters = _count_letters(text)
-    if letters > _STAMP:
+    if letters > _MAX_STAMP:
         return False
-    return _measure_covered(page) >= (_WHOLE if letters else _MIN_COVERED)
+    min_covered = _MIN_COVERED_BESIDE_TEXT if letters else _MIN_COVERED
+    return _measure_covered(page) >= min_covered
 
 
-def format_ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """Yield numbers as ranges: `[1, 2, 3, 7]` → `1-3`, `7`."""
-    ranges: list[list[int]] = []
+def _format_ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """Yield ascending numbers as ranges: `1-3`, `7` for 1, 2, 3, 7."""
+    runs: list[list[int]] = []
     for number in numbers:
-        if ranges and number == ranges[-1][1] + 1:
-            ranges[-1][1] = number
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
         else:
-            ranges.append([number, number])
-    for start, end in ranges:
-        yield f"{start}-{end}" if end > start else f"{start}"
+            runs.append([number])
+    for run in runs:
+        yield f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}"
 
 
 def _measure_covered(page: Any) -> float:
@@ -245,7 +260,7 @@ def _measure_covered(page: Any) -> float:
 
     try:
         width, height = page.get_size()
-        images = page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_DEPTH)
+        images = page.get_objects([FPDF_PAGEOBJ_IMAGE], max_depth=_MAX_FORM_DEPTH)
         boxes = [image.get_bounds() for image in images]
     except PdfiumError:
         return 0.0

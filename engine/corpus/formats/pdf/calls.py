@@ -1,6 +1,7 @@
 """Functions of PDFium that are called thousands of times, with plain numbers instead of pointers.
 
-This halves the time of a call.
+This halves the time of a call. A handle is the address of an object of PDFium, and a box is written
+to four addresses that the caller gives.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from typing import Any
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right and top, in points."""
-_PATH = 2
-_DOUBLE = 8
-_FLOAT = 4
+# The type of an object that is a path.
+_PATH_OBJECT = 2
+# Sizes of numbers in bytes.
+_DOUBLE_SIZE = 8
+_FLOAT_SIZE = 4
 
 
 @cache
-def _functions() -> dict[str, Callable[..., int]]:
-    """Return the functions by name; they take a handle, a number, and addresses to write to."""
+def _get_functions() -> dict[str, Callable[..., int]]:
+    """Return the functions by name."""
     from pypdfium2 import raw
 
     four_numbers = (c_void_p,) * 4
@@ -36,39 +39,46 @@ def _functions() -> dict[str, Callable[..., int]]:
     }
     functions: dict[str, Callable[..., int]] = {}
     for name, prototype in prototypes.items():
-        functions[name] = prototype(cast(getattr(raw, name), c_void_p).value or 0)
+        address = cast(getattr(raw, name), c_void_p).value or 0
+        functions[name] = prototype(address)
     return functions
 
 
 class TextPage:
-    """A text page of pypdfium2."""
+    """The text of a page, for fast access; `page` is a text page of pypdfium2."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
         self._handle = cast(page.raw, c_void_p).value
         self._box = (c_double * 4)()
-        self._addresses = tuple(addressof(self._box) + _DOUBLE * at for at in range(4))
-        self._get_box = _functions()["FPDFText_GetCharBox"]
-        self._get_object = _functions()["FPDFText_GetTextObject"]
+        self._addresses = tuple(addressof(self._box) + _DOUBLE_SIZE * at for at in range(4))
+        self._get_box = _get_functions()["FPDFText_GetCharBox"]
+        self._get_object = _get_functions()["FPDFText_GetTextObject"]
 
     def read_boxes(self, count: int) -> Iterator[tuple[int, float, float, float, float]]:
-        """Yield the numbers and the boxes of the first text objects.
+        """Yield (number, left, bottom, right, top) of all `count` text objects, in points.
 
-        FPDFText_CountRects must have returned their number just before.
+        FPDFText_CountRects must have returned `count` just before.
         """
         boxes = (c_double * (4 * count))()
         start = addressof(boxes)
-        end = start + 4 * _DOUBLE * count
-        addresses = [range(start + _DOUBLE * at, end, 4 * _DOUBLE) for at in range(4)]
-        get_box = _functions()["FPDFText_GetRect"]
-        # The results are in `boxes`; a loop would take longer than PDFium.
+        size = 4 * _DOUBLE_SIZE
+        # The addresses of all left sides, tops, right sides and bottoms, in PDFium's order.
+        addresses = [
+            range(start + side * _DOUBLE_SIZE, start + count * size, size) for side in range(4)
+        ]
+        get_box = _get_functions()["FPDFText_GetRect"]
+        # This calls `get_box` for each object and drops its result; a loop would take longer.
         deque(map(get_box, repeat(self._handle), range(count), *addresses), maxlen=0)
         numbers = boxes[:]
-        sides = (numbers[0::4], numbers[3::4], numbers[2::4], numbers[1::4])
-        return zip(range(count), *sides, strict=True)
+        lefts = numbers[0::4]
+        tops = numbers[1::4]
+        rights = numbers[2::4]
+        bottoms = numbers[3::4]
+        return zip(range(count), lefts, bottoms, rights, tops, strict=True)
 
     def read_box(self, index: int) -> Box:
-        """Return the box of a letter."""
+        """Return the box of a letter by its index."""
         self._get_box(self._handle, index, *self._addresses)
         left, right, bottom, top = self._box
         return left, bottom, right, top
@@ -78,27 +88,27 @@ class TextPage:
         return self._get_object(self._handle, index)
 
     def count_objects(self, end: int) -> int:
-        """Return the number of text objects before the letter `end`."""
+        """Return the number of text objects before the letter with the index `end`."""
         if end:
-            return _functions()["FPDFText_CountRects"](self._handle, 0, end)
+            return _get_functions()["FPDFText_CountRects"](self._handle, 0, end)
         return 0
 
 
-def read_paths(page: Any, most: int) -> list[tuple[int, Box]]:
-    """Return the paths among a page's first objects, as handles with their boxes."""
+def read_paths(page: Any, max_objects: int) -> list[tuple[int, Box]]:
+    """Return the paths among the first objects of a page of pypdfium2: their handles and boxes."""
     from pypdfium2 import raw
 
     handle = cast(page.raw, c_void_p).value
-    get_object = _functions()["FPDFPage_GetObject"]
-    get_type = _functions()["FPDFPageObj_GetType"]
-    get_bounds = _functions()["FPDFPageObj_GetBounds"]
+    get_object = _get_functions()["FPDFPage_GetObject"]
+    get_type = _get_functions()["FPDFPageObj_GetType"]
+    get_bounds = _get_functions()["FPDFPageObj_GetBounds"]
     box = (c_float * 4)()
-    addresses = tuple(addressof(box) + _FLOAT * at for at in range(4))
-    count = min(raw.FPDFPage_CountObjects(page.raw), most)
+    addresses = tuple(addressof(box) + _FLOAT_SIZE * at for at in range(4))
+    count = min(raw.FPDFPage_CountObjects(page.raw), max_objects)
     paths: list[tuple[int, Box]] = []
     for index in range(count):
-        drawn = get_object(handle, index)
-        if get_type(drawn) == _PATH and get_bounds(drawn, *addresses):
+        object_handle = get_object(handle, index)
+        if get_type(object_handle) == _PATH_OBJECT and get_bounds(object_handle, *addresses):
             left, bottom, right, top = box
-            paths.append((drawn, (left, bottom, right, top)))
+            paths.append((object_handle, (left, bottom, right, top)))
     return paths

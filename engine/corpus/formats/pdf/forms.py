@@ -1,4 +1,8 @@
-"""What a reader of a PDF page sees in addition to its text: filled form fields and comments."""
+"""What a reader of a PDF page sees in addition to its text: filled form fields and comments.
+
+Both are notes: annotations, as the PDF standard calls them. Forms and notes are objects of PDFium,
+and those of other libraries are named.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +19,26 @@ from engine.corpus.formats.pdf.pdfium import remove_control_characters
 from engine.corpus.text.blocks import find_missing_lines
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
+# How long the notes of a document are read.
 ANNOTATION_SECONDS = 10.0
-# Maximum size in bytes of one value.
+# Maximum size of one value in bytes.
 _MAX_VALUE_LENGTH = 2**24
 # Maximum number of options of one list.
 _MAX_OPTIONS = 1000
-# Flags of a note that is not shown.
-_HIDDEN = 0x02 | 0x20
-# Flag of a password field.
-_SECRET = 1 << 13
-_OFF = ("", "Off")
+# Flags of a note: it is hidden, or only shown in print.
+_NOT_SHOWN = 0x02 | 0x20
+# Flag of a field for a password.
+_PASSWORD_FIELD = 1 << 13
+# Values of fields that are empty or not ticked.
+_NOT_TICKED = ("", "Off")
 
 
 @contextmanager
 def open_form(document: Any) -> Iterator[Any]:
-    """Open the form of a document of pypdfium2, None if it has none.
+    """Open the form of a document of pypdfium2, None if it has none, until its pages are closed.
 
-    Its pages must be closed before. The form of pypdfium2 itself lets PDFium prepare every page for
-    input, which takes minutes if fields have many choices.
+    The form of pypdfium2 itself lets PDFium prepare every page for input, which takes minutes if
+    fields have many choices.
     """
     from pypdfium2 import raw
 
@@ -50,40 +56,42 @@ def open_form(document: Any) -> Iterator[Any]:
 class PageAnnotations:
     """A reader of the filled fields and the comments of a document's pages.
 
-    `form` is as `open_form` returns it. Reading a document's annotations ends after `seconds` of
-    work: the more fields a form has, the longer PDFium looks for each. `is_complete` tells that so
-    far there was time for everything. `pinned` holds the indexes of pages and of the notes on them
-    that are files.
+    `form` is as `open_form` returns it. Reading a document's notes ends after `seconds` of work:
+    the more fields a form has, the longer PDFium looks for each. `is_complete` tells that so far
+    there was time for everything. `pinned` holds the indexes of pages and of the notes on them that
+    are files.
     """
 
     def __init__(self, form: Any, seconds: float) -> None:
         self.is_complete = True
         self.pinned: list[tuple[int, int]] = []
         self._form = form
-        self._left = seconds
+        self._seconds_left = seconds
 
     def read(self, page: Any, index: int, text: str) -> str:
         """Return a line `name: value` for each filled field of a page, and one for each comment.
 
-        Comments that the page's `text` holds are left out.
+        Those that the page's `text` contains are left out. `page` is one of pypdfium2, and `index`
+        its place in the document, from 0.
         """
         start = time.process_time()
         page_text = ""
         lines: dict[str, None] = {}
-        for raw_line in self._read_lines(page, index):
-            plain = remove_control_characters(raw_line.replace(LINE_END, ""))
+        for note in self._read_notes(page, index):
+            plain = remove_control_characters(note.replace(LINE_END, ""))
             line = " ".join(plain.split())
             if line:
                 page_text = page_text or " ".join(text.replace(BREAK, "").split())
-                if line not in lines and not _contains(page_text, line):
+                if line not in lines and not _contains_words(page_text, line):
                     lines[line] = None
-            if time.process_time() - start > self._left:
+            if time.process_time() - start > self._seconds_left:
                 self.is_complete = False
                 break
-        self._left -= time.process_time() - start
+        self._seconds_left -= time.process_time() - start
         return "\n".join(lines)
 
-    def _read_lines(self, page: Any, index: int) -> Iterator[str]:
+    def _read_notes(self, page: Any, index: int) -> Iterator[str]:
+        """Yield the texts of a page's notes, also empty ones, so that the caller sees the time."""
         from pypdfium2 import raw
 
         not_shown = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT)
@@ -97,7 +105,7 @@ class PageAnnotations:
                 kind = raw.FPDFAnnot_GetSubtype(note)
                 if kind == raw.FPDF_ANNOT_FILEATTACHMENT:
                     self.pinned.append((index, place))
-                if kind in not_shown or raw.FPDFAnnot_GetFlags(note) & _HIDDEN:
+                if kind in not_shown or raw.FPDFAnnot_GetFlags(note) & _NOT_SHOWN:
                     yield ""
                 elif kind == raw.FPDF_ANNOT_WIDGET:
                     yield _read_field(self._form, note, fields)
@@ -108,7 +116,7 @@ class PageAnnotations:
 
 
 def _read_comment(note: Any) -> Iterator[str]:
-    """Yield the plain text of a comment or a text box, and its rich text if that says more.
+    """Yield the plain text of a comment or a text box, and the lines that only its rich text has.
 
     Source: PDF 32000-1, 12.7.3.4.
     """
@@ -120,7 +128,7 @@ def _read_comment(note: Any) -> Iterator[str]:
         yield find_missing_lines(plain, [" ".join(render_text(rich).split())])
 
 
-def _contains(text: str, line: str) -> bool:
+def _contains_words(text: str, line: str) -> bool:
     """Tell whether a text has the words of a line in sequence, and not as parts of other words."""
     if line not in text:
         return False
@@ -128,9 +136,10 @@ def _contains(text: str, line: str) -> bool:
 
 
 def _read_field(form: Any, note: Any, known: set[str]) -> str:
-    """Return the text of a field, by one of the places where it is shown.
+    """Return `name: value` of a field by one of its notes, empty if it has no value.
 
-    Empty for a field that is `known` already.
+    A field may be shown in several places; `known` are the full names of those that were read, and
+    is added to.
     """
     from pypdfium2 import raw
 
@@ -143,26 +152,23 @@ def _read_field(form: Any, note: Any, known: set[str]) -> str:
     kind = raw.FPDFAnnot_GetFormFieldType(form, note)
     if kind not in (*written, *ticked):
         return ""
-    if kind in written and raw.FPDFAnnot_GetFormFieldFlags(form, note) & _SECRET:
+    if kind in written and raw.FPDFAnnot_GetFormFieldFlags(form, note) & _PASSWORD_FIELD:
         return ""
     if path:
         known.add(path)
     value = ""
     if kind in lists:
-        value = _read_chosen(form, note)
+        value = _read_selected_options(form, note)
     value = value or _read_string(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
-    if value.strip() in _OFF:
+    if value.strip() in _NOT_TICKED:
         return ""
     name = _read_string(partial(raw.FPDFAnnot_GetFormFieldAlternateName, form, note)).strip()
-    name = name or _read_name(path)
+    name = name or _read_field_name(path)
     return f"{name}: {value}" if name else value
 
 
-def _read_chosen(form: Any, note: Any) -> str:
-    """Return what is chosen in a list, as it is shown.
-
-    The form may send a different value.
-    """
+def _read_selected_options(form: Any, note: Any) -> str:
+    """Return the selected options of a list as they are shown; the form may send other values."""
     from pypdfium2 import raw
 
     labels: list[str] = []
@@ -172,17 +178,21 @@ def _read_chosen(form: Any, note: Any) -> str:
     return ", ".join(labels)
 
 
-def _read_name(path: str) -> str:
-    """Return the name at the end of a path: `School Name` of `a[0].School_Name[0]`."""
+def _read_field_name(path: str) -> str:
+    """Return the name at the end of a full name: `School Name` of `a[0].School_Name[0]`."""
     name = re.split(r"\.(?=\S)", path)[-1]
     return re.sub(r"\[\d+\]$", "", name).replace("_", " ").strip()
 
 
 def _read_string(ask: Callable[[Any, int], int]) -> str:
-    """Return a text that PDFium writes into a buffer, in UTF-16 with a NUL at its end."""
+    """Return a text that PDFium writes into a buffer, in UTF-16 with a NUL at its end.
+
+    `ask` takes the buffer and its size in bytes, and returns the size that it must have.
+    """
     size = min(ask(None, 0), _MAX_VALUE_LENGTH)
     if size <= 2:
         return ""
     data = create_string_buffer(size)
     ask(cast(data, POINTER(c_ushort)), size)
-    return data.raw[: size - 2].decode("utf-16-le", "replace")
+    without_nul = data.raw[: size - 2]
+    return without_nul.decode("utf-16-le", "replace")

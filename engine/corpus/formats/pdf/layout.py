@@ -1,7 +1,7 @@
 """Where the text of a PDF page stands: its pieces, as the file draws them, and their lines.
 
-PDFium gives a rectangle for each text object. In most files a text object has many letters, so this
-costs little.
+A piece is a text object, for which PDFium gives a rectangle. In most files it has many letters, so
+this costs little. All lengths are in points; heights grow from the bottom of the page.
 """
 
 from __future__ import annotations
@@ -17,39 +17,48 @@ from typing import Any, NamedTuple
 
 from engine.corpus.formats.pdf.calls import Box, TextPage
 
-# Number of letters of a page whose direction is read.
-_SAMPLED = 9
-# Number of pieces of a page whose shape tells if its text is turned.
-_MAX_EXAMINED = 60
-# A piece of several letters that is so many times as high as wide has turned text.
-_TALL = 1.5
+# Number of letters of a page, evenly spread, whose direction is read.
+_MAX_SAMPLED_LETTERS = 9
+# Number of pieces of a page, evenly spread, whose shape tells if its text may be turned.
+_MAX_SAMPLED_PIECES = 60
+# A piece of several letters that is so many times as high as wide may have turned text.
+_MIN_TALLNESS = 1.5
 # Share of the pieces of a page that must be tall.
-_MIN_TALL = 0.4
-_MIN_BESIDE = 3
-_MIN_BELOW = 2
-_MIN_UPWARDS = 2
-_MIN_LEVEL = 3  # lines
-_NEAR = (0, -1, 1)  # points
-_ALIGNED = 3.0  # points
+_MIN_TALL_PIECES = 0.4
+# Pairs of pieces side by side: how many there must be on a page, how many of them aligned below
+# each other, and how many of them if the second stands above the first, as in the next column.
+_MIN_PAIRS = 3
+_MIN_ALIGNED_PAIRS = 2
+_MIN_UPWARD_PAIRS = 2
+# Width of the strips of a page in which the sides of pieces count as aligned.
+_ALIGNMENT = 3.0
+# Number of lines of a column that are level with lines of the column before.
+_MIN_LEVEL_LINES = 3
+# Differences in height of edges that are level.
+_SAME_EDGE = (0, -1, 1)
 # Lift of a superscript, as a share of the height of its neighbour.
-_RISE = 0.38
+_MIN_LIFT = 0.38
+# Height and width of a superscript, as shares of the height of its neighbour; how far its top may
+# be below that of the neighbour, the gap between them, and their overlap.
+_MAX_MARK_HEIGHT = 0.85
+_MAX_MARK_WIDTH = 3
+_MAX_MARK_DROP = 0.25
+_MAX_MARK_GAP = 0.25
+_MAX_MARK_OVERLAP = 0.2
 # Minimum width of the word that a superscript marks, as a share of its height: a word has several
 # letters.
-_MIN_WORD = 1.3
-# A piece so many times as high as usual runs another way.
+_MIN_WORD_WIDTH = 1.3
+# A piece so many times as high as usual, and higher than wide, runs another way.
 _TOO_HIGH = 4
-# Share of a piece's height that a line must cover.
-_SAME_LINE = 0.5
-_MIN_SIZE = 0.1  # points
+# Share of the height of a piece and of a line, the smaller one, that they have in common.
+_MIN_SHARED_HEIGHT = 0.5
+_MIN_HEIGHT = 0.1
 MAX_PIECES = 8_000
 """Maximum number of pieces of a page that are examined: drawings may have one per letter."""
 
 
 class Piece(NamedTuple):
-    """A text object: its place in the order of drawing and on the page.
-
-    The page is turned so that the text runs to the right.
-    """
+    """A text object: its place in the order of drawing, from 0, and on the page."""
 
     number: int
     left: float
@@ -90,43 +99,43 @@ def read_pieces(page: TextPage, count: int) -> list[Piece]:
     return list(map(Piece._make, page.read_boxes(count)))
 
 
-def _turn(
-    number: int, left: float, bottom: float, right: float, top: float, quarters: int
-) -> Piece:
-    if quarters == 1:
-        return Piece(number, bottom, -right, top, -left)
-    if quarters == 2:
-        return Piece(number, -right, -top, -left, -bottom)
-    if quarters == 3:
-        return Piece(number, -top, left, -bottom, right)
-    return Piece(number, left, bottom, right, top)
+def turn_pieces(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
+    """Return the pieces of a page, turned like `turn_box`."""
+    return [Piece(piece.number, *turn_box(piece[1:], quarters)) for piece in pieces]
 
 
 def turn_box(box: Box, quarters: int) -> Box:
-    """Return a box of a page in the coordinates of its pieces."""
-    piece = _turn(0, *box, quarters)
-    return piece.left, piece.bottom, piece.right, piece.top
+    """Return a box, turned to the right by quarter turns, so that turned text runs to the right."""
+    left, bottom, right, top = box
+    if quarters == 1:
+        return bottom, -right, top, -left
+    if quarters == 2:
+        return -right, -top, -left, -bottom
+    if quarters == 3:
+        return -top, left, -bottom, right
+    return box
 
 
 def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
     """Return by how many quarter turns to the left most text of a page is turned.
 
-    `letters` is the number of letters on the page.
+    `page` is a text page of pypdfium2, and `letters` the number of letters on it.
     """
     from pypdfium2 import raw
 
     if not page.page.get_rotation():
-        sample = pieces[:: max(1, len(pieces) // _MAX_EXAMINED)]
-        tall = sum(piece.height > _TALL * piece.width for piece in sample)
-        if tall < _MIN_TALL * len(sample):
+        # Asking for the direction of letters takes longer than looking at shapes.
+        sample = pieces[:: max(1, len(pieces) // _MAX_SAMPLED_PIECES)]
+        tall = sum(piece.height > _MIN_TALLNESS * piece.width for piece in sample)
+        if tall < _MIN_TALL_PIECES * len(sample):
             return 0
     turns: Counter[int] = Counter()
-    step = max(1, letters // _SAMPLED)
+    step = max(1, letters // _MAX_SAMPLED_LETTERS)
     for index in range(step // 2, letters, step):
         angle = raw.FPDFText_GetCharAngle(page, index)
         if angle >= 0 and raw.FPDFText_IsGenerated(page, index) == 0:
-            # This counts clockwise turns.
-            turns[-round(angle / (pi / 2)) % 4] += 1
+            clockwise_quarters = round(angle / (pi / 2))
+            turns[-clockwise_quarters % 4] += 1
     if not turns:
         return 0
     [(quarters, _)] = turns.most_common(1)
@@ -134,72 +143,71 @@ def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
 
 
 def is_upright(page: Any, letters: int) -> bool:
-    """Tell whether some letters of a page run to the right.
+    """Tell whether most letters of a page run to the right, by three of them.
 
-    This is enough if letters are not examined one by one.
+    That is enough for a page whose letters are not examined one by one. `page` is a text page of
+    pypdfium2, and `letters` the number of letters on it.
     """
     from pypdfium2 import raw
 
     upright = 0
-    for at in (1, 2, 3):
-        angle = raw.FPDFText_GetCharAngle(page, letters * at // 4)
+    for quarter in (1, 2, 3):
+        angle = raw.FPDFText_GetCharAngle(page, letters * quarter // 4)
         upright += 0 <= angle < pi / 4 or angle > 7 * pi / 4
     return upright > 1
 
 
-def turn_pieces(pieces: Sequence[Piece], quarters: int) -> list[Piece]:
-    """Return the pieces of a page with turned text, so that the text runs to the right."""
-    return [_turn(*piece, quarters) for piece in pieces]
-
-
 def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
-    """Tell whether the file draws pairs of pieces with a gap between them below each other.
+    """Tell whether the file draws pairs of pieces with a gap between them, below each other.
 
     `gap` is a share of the height of letters. Without such pairs there are no rows or columns to
     put in order.
     """
-    min_width = gap * _find_usual_height(pieces)
+    min_gap = gap * _find_usual_height(pieces)
     lefts: list[int] = []
     rights: list[int] = []
-    upwards = 0
+    upward_pairs = 0
+    # Unpacked, as properties would be slow: this runs for each pair of pieces.
     for (_, _, bottom_before, right_before, top_before), piece in pairwise(pieces):
         _, left, bottom, right, top = piece
         if left <= right_before:
             continue
         if bottom > top_before:
             # This goes to the next column of a table.
-            upwards += left - right_before >= min_width
-        elif left - right_before >= min_width and top > bottom_before:
-            lefts.append(int(left / _ALIGNED))
-            rights.append(int(right / _ALIGNED))
-    if upwards >= _MIN_UPWARDS:
+            upward_pairs += left - right_before >= min_gap
+        elif left - right_before >= min_gap and top > bottom_before:
+            lefts.append(int(left / _ALIGNMENT))
+            rights.append(int(right / _ALIGNMENT))
+    if upward_pairs >= _MIN_UPWARD_PAIRS:
         return True
-    if len(lefts) < _MIN_BESIDE:
+    if len(lefts) < _MIN_PAIRS:
         return False
-    return max(_count_most_common(lefts), _count_most_common(rights)) >= _MIN_BELOW
+    return max(_count_most_common(lefts), _count_most_common(rights)) >= _MIN_ALIGNED_PAIRS
 
 
 def stand_in_columns(pieces: Sequence[Piece]) -> bool:
     """Tell whether the file draws a column, and then another one level with it."""
     column: list[Piece] = []
+    # The right side of each line of the column before, by the height of its two edges in whole
+    # points: only some letters have a descender, so either edge may be level.
     rights: dict[int, float] = {}
-    level = 0
+    level_lines = 0
     for before, piece in pairwise(pieces):
         column.append(before)
         if piece.bottom > before.top and piece.left > before.left:
-            # Only some letters have a descender, so either edge counts.
+            # A new column begins.
             rights = {}
             for other in column:
                 for edge in (round(other.bottom), round(other.top)):
                     rights[edge] = other.right
             column.clear()
-            level = 0
+            level_lines = 0
         if not rights:
             continue
         edges = (round(piece.bottom), round(piece.top))
-        if any(rights.get(edge + near, inf) <= piece.left for edge in edges for near in _NEAR):
-            level += 1
-            if level >= _MIN_LEVEL:
+        if any(rights.get(edge + near, inf) <= piece.left for edge in edges for near in _SAME_EDGE):
+            level_lines += 1
+            if level_lines >= _MIN_LEVEL_LINES:
                 return True
     return False
 
@@ -210,35 +218,38 @@ def _find_usual_height(pieces: Sequence[Piece]) -> float:
     return 0.0
 
 
-def _count_most_common(numbers: Sequence[int]) -> int:
-    """Return how often the most common number occurs, together with its neighbour."""
-    counts = Counter(numbers)
-    return max(count + counts[number + 1] for number, count in list(counts.items()))
+def _count_most_common(strips: Sequence[int]) -> int:
+    """Return how many sides of pieces are in one strip of the page and in the next, at most."""
+    counts = Counter(strips)
+    return max(count + counts[strip + 1] for strip, count in list(counts.items()))
 
 
 def find_lines(pieces: Sequence[Piece]) -> list[Line]:
-    """Return the lines of a page from the top down."""
+    """Return the lines of a page from the top down, without pieces that run another way."""
     lines: list[Line] = []
+    # The bottom and the top of the current line.
     bottom = 0.0
     top = 0.0
-    highest = _TOO_HIGH * _find_usual_height(pieces)
+    max_height = _TOO_HIGH * _find_usual_height(pieces)
     for piece in sorted(pieces, key=lambda piece: piece.top + piece.bottom, reverse=True):
-        _, left, low, right, high = piece
-        height = high - low
-        if height < _MIN_SIZE or (height > highest and height > right - left):
+        _, left, piece_bottom, right, piece_top = piece
+        height = piece_top - piece_bottom
+        if height < _MIN_HEIGHT or (height > max_height and height > right - left):
             continue
-        height_of_line = top - bottom
-        shared = (high if high < top else top) - (low if low > bottom else bottom)
-        smaller = height if height < height_of_line else height_of_line
-        if not lines or shared < _SAME_LINE * smaller:
-            bottom = low
-            top = high
+        line_height = top - bottom
+        # `min` and `max` would be slow: this runs for each piece.
+        shared_top = piece_top if piece_top < top else top
+        shared_bottom = piece_bottom if piece_bottom > bottom else bottom
+        smaller_height = height if height < line_height else line_height
+        if not lines or shared_top - shared_bottom < _MIN_SHARED_HEIGHT * smaller_height:
+            bottom = piece_bottom
+            top = piece_top
             lines.append(Line(bottom, top, [piece]))
             continue
         lines[-1].pieces.append(piece)
-        if height > height_of_line:
-            bottom = low
-            top = high
+        if height > line_height:
+            bottom = piece_bottom
+            top = piece_top
             lines[-1].bottom = bottom
             lines[-1].top = top
     for line in lines:
@@ -247,29 +258,35 @@ def find_lines(pieces: Sequence[Piece]) -> list[Line]:
 
 
 def find_raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
-    """Yield the numbers of small pieces that may be marks of notes.
+    """Yield the numbers of small pieces that may be superscripts.
 
-    They seem to stand higher than the previous or the next piece, and touch it.
+    They stand higher than the previous or the next piece, and touch it.
     """
     for before, piece in pairwise(pieces):
+        # By index, as properties would be slow: this runs for each pair of pieces.
         lift = piece[2] - before[2]
         height_before = before[4] - before[2]
-        if lift > _RISE * height_before:
+        if lift > _MIN_LIFT * height_before:
             if _touches(before, piece, height_before) and _is_raised(piece, before):
                 yield piece.number
         elif lift < 0.0:
             height = piece[4] - piece[2]
-            is_lower = -lift > _RISE * height
+            is_lower = -lift > _MIN_LIFT * height
             if is_lower and _touches(before, piece, height) and _is_raised(before, piece):
                 yield before.number
 
 
 def _touches(before: Piece, piece: Piece, height: float) -> bool:
-    return -0.2 * height < piece.left - before.right < 0.25 * height
+    """Tell whether a piece begins where another ends; `height` is that of the larger of the two."""
+    gap = piece.left - before.right
+    return -_MAX_MARK_OVERLAP * height < gap < _MAX_MARK_GAP * height
 
 
 def _is_raised(piece: Piece, neighbour: Piece) -> bool:
+    """Tell whether a piece has the size and the place of a superscript beside a word."""
     height = neighbour.height
-    if piece.height >= 0.85 * height or piece.width >= 3 * height:
+    if piece.height >= _MAX_MARK_HEIGHT * height or piece.width >= _MAX_MARK_WIDTH * height:
         return False
-    return neighbour.width > _MIN_WORD * height and piece.top > neighbour.top - 0.25 * height
+    if neighbour.width <= _MIN_WORD_WIDTH * height:
+        return False
+    return piece.top > neighbour.top - _MAX_MARK_DROP * height

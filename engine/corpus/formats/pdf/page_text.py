@@ -1,4 +1,8 @@
-"""The letters of a PDF page by piece, and which of them are superscripts."""
+"""The letters of a PDF page by piece, and which of them are superscripts.
+
+PDFium counts letters by an index, among them blanks and line ends that it adds, but does not say
+with which letter a piece begins.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from functools import cached_property
 from itertools import islice, pairwise
 
 from engine.corpus.formats.pdf.calls import TextPage
-from engine.corpus.formats.pdf.layout import Piece, find_raised_pieces, turn_box
+from engine.corpus.formats.pdf.layout import Piece, find_raised_pieces, turn_box, turn_pieces
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.text.hyphens import LINE_END
 
@@ -20,56 +24,59 @@ _MIN_RAISED = 0.15
 _MAX_SIZE = 0.92
 # Maximum number of superscripts on a page.
 _MAX_RAISED = 300
-# Maximum number of letters after a piece that are examined.
-_MAX_EXAMINED = 200
-_MAX_WORDS = 8
+# Within how many letters, and at the beginning of how many words, a piece is looked for.
+_MAX_LETTERS_AHEAD = 200
+_MAX_WORDS_AHEAD = 8
 # Number of letters before a superscript that decide how it is written.
-_BEFORE = 20
-# Number of letters of a piece, for each time that it is as wide as high.
-_MIN_LETTERS = 0.7
+_MAX_TEXT_BEFORE = 20
+# A piece has so many letters, or more, for each time that it is as wide as high.
+_MIN_LETTERS_OF_SQUARE = 0.7
 _SAME_PLACE = 0.02  # points
 # Number of letters that are compared at once.
-_SAME_LETTERS = 16
-_MAX_STEPS = 40  # letters
-_WITHIN = 0.3  # points
+_COMPARED_AT_ONCE = 16
+# Maximum number of letters from the place where the end of a text object is expected.
+_MAX_STEPS = 40
+# Distance from the edge of a piece at which its first letter is, in points.
+_INSIDE = 0.3
 # Distance of two lines, as a share of the height of letters; superscripts are closer.
 _MIN_PITCH = 0.75
 # Size of the smaller of two pieces of a table, as a share of the other's; marks are smaller.
 _MIN_SIZE = 0.8
+# Overlap of two pieces of a line, as a share of the height of letters.
+_MAX_OVERLAP = 0.2
 # PDFium joins lines only of pieces that are at most so many times as wide as high.
-_MAX_JOINED = 4
+_MAX_JOINED_WIDTH = 4
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
-_MARK = re.compile(r"[^\W_]")
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
 
 
 class PageText:
     """The letters of a page by piece.
 
-    The letters of a piece are found when they are first needed.
+    `plain` is the page's text as PDFium gives it, `count` the number of letters by its index, and
+    `quarters` by how many quarter turns to the left the text is turned. `turned_pieces` are the
+    pieces of the page, turned so that the text runs to the right. The letters of a piece are found
+    when they are first needed.
     """
 
-    def __init__(self, page: TextPage, plain: str, letters: int, pieces: Sequence[Piece]) -> None:
+    def __init__(
+        self, page: TextPage, plain: str, count: int, pieces: Sequence[Piece], quarters: int
+    ) -> None:
         from pypdfium2 import raw
 
-        self.turned = pieces
-        self.quarters = 0
+        self.turned_pieces = turn_pieces(pieces, quarters) if quarters else pieces
+        self._quarters = quarters
         self._raw = raw
         self._text_page = page
         self._page = page.page.raw
-        self.pieces = pieces
+        self._pieces = pieces
         self._plain = plain
-        self._count = letters
+        self._count = count
         self._changed = False
-        self._known: list[int] = []
-        self._starts: dict[int, int] = {len(pieces): letters}
-
-    @cached_property
-    def _text(self) -> str:
-        """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
-        if "" not in self.letters:
-            return "".join(self.letters)
-        return "".join(letter or " " for letter in self.letters)
+        # The index of the first letter of each piece that was looked for, and the numbers of those.
+        self._known_starts: dict[int, int] = {len(pieces): count}
+        self._known_numbers: list[int] = []
 
     @property
     def has_letters(self) -> bool:
@@ -78,15 +85,26 @@ class PageText:
 
     @cached_property
     def letters(self) -> list[str]:
-        """The letters by PDFium's index."""
+        """The letters by PDFium's index, empty texts for those that `plain` lacks.
+
+        The list is empty if the plain text cannot be assigned to the letters.
+        """
         if len(self._plain) == self._count:
             return list(self._plain)
         buffer = (c_ushort * (self._count + 1))()
         written = self._raw.FPDFText_GetText(self._page, 0, self._count, buffer)
         if written == self._count + 1:
             return _align(buffer[: self._count], self._plain)
+        # PDFium wrote another number of letters; asking for each takes longer.
         codes = [self._raw.FPDFText_GetUnicode(self._page, index) for index in range(self._count)]
         return _align(codes, self._plain)
+
+    @cached_property
+    def _text(self) -> str:
+        """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
+        if "" not in self.letters:
+            return "".join(self.letters)
+        return "".join(letter or " " for letter in self.letters)
 
     def read_all(self) -> str:
         """Return all letters in order."""
@@ -94,9 +112,11 @@ class PageText:
             return "".join(self.letters)
         return self._plain
 
-    def raise_marks(self) -> None:
+    def write_superscripts(self) -> None:
         """Write the superscripts of the page as characters."""
-        for number in list(dict.fromkeys(find_raised_pieces(self.turned)))[:_MAX_RAISED]:
+        pieces = self.turned_pieces
+        candidates = dict.fromkeys(find_raised_pieces(pieces))
+        for number in islice(candidates, _MAX_RAISED):
             if not self.has_letters:
                 return
             start = self.find_start(number)
@@ -104,19 +124,20 @@ class PageText:
             letters = "".join(self.letters[start:end])
             core = letters.strip()
             neighbour = self._find_neighbour(start, core)
-            if not _MARK.search(core) or not self._is_raised(start, neighbour):
+            if not _LETTER_OR_DIGIT.search(core) or not self._is_raised(start, neighbour):
                 continue
-            before = "".join(self.letters[max(0, start - _BEFORE) : start])
+            before = "".join(self.letters[max(0, start - _MAX_TEXT_BEFORE) : start])
             superscript = write_superscript(core, before)
             if superscript == core:
                 continue
-            piece = self.turned[number]
-            if number + 1 < len(self.turned) and _follows(piece, self.turned[number + 1]):
+            # PDFium may see a line end on either side of a raised piece.
+            if number + 1 < len(pieces) and _follows(pieces[number], pieces[number + 1]):
                 letters = letters.rstrip("\r\n")
             written = letters.replace(core, superscript, 1)
+            # The letters keep their indexes.
             self.letters[start:end] = [written, *[""] * (end - start - 1)]
             self._changed = True
-            if number and _follows(self.turned[number - 1], piece):
+            if number and _follows(pieces[number - 1], pieces[number]):
                 self._drop_line_end(start)
 
     def separate_lines(self) -> None:
@@ -125,19 +146,20 @@ class PageText:
         Single letters may be a word that runs downwards, so they stay together.
         """
         starts: list[int] = []
-        for before, piece in pairwise(self.turned):
+        for before, piece in pairwise(self.turned_pieces):
             # Unpacked, as properties would be slow: this runs for each pair of pieces.
             _, left_before, bottom_before, right_before, top_before = before
             _, left, bottom, right, top = piece
             height = top - bottom
             height_before = top_before - bottom_before
             max_height = height if height > height_before else height_before
-            rise = bottom_before + top_before - bottom - top
-            is_same_line = -2 * _MIN_PITCH * max_height < rise < 2 * _MIN_PITCH * max_height
+            # Twice the distance of their middles, which saves two divisions.
+            distance = bottom_before + top_before - bottom - top
+            is_same_line = -2 * _MIN_PITCH * max_height < distance < 2 * _MIN_PITCH * max_height
             if is_same_line:
                 continue
             # PDFium joins short pieces alone.
-            if max(right_before - left_before, right - left) > _MAX_JOINED * max_height:
+            if max(right_before - left_before, right - left) > _MAX_JOINED_WIDTH * max_height:
                 continue
             is_mark = min(height_before, height) < _MIN_SIZE * max_height
             if is_mark:
@@ -149,22 +171,27 @@ class PageText:
             # Asked here only, as finding the letters takes time that most pages do not need.
             if not self.has_letters:
                 return
-            start = self.find_start(piece.number)
-            text_before = "".join(self.letters[self.find_start(before.number) : start])
-            text = "".join(self.letters[start : self.find_start(piece.number + 1)])
-            beside = text_before[-1:] + text[:1]
-            if not beside.isalnum():
-                continue
-            if len(text_before) > 1 or len(text) > 1 or not beside.isalpha():
-                starts.append(start)
+            if self._joins_words(before.number, piece.number):
+                starts.append(self.find_start(piece.number))
+        # Only now, so that the letters that were compared are PDFium's.
         for start in starts:
             self.letters[start] = f"\n{self.letters[start]}"
             self._changed = True
 
-    def _find_neighbour(self, start: int, core: str) -> int:
-        """Return the index of the letter before a piece that may be raised.
+    def _joins_words(self, before: int, number: int) -> bool:
+        """Tell whether PDFium joins two pieces, by their numbers, that are not just letters."""
+        start = self.find_start(number)
+        text_before = "".join(self.letters[self.find_start(before) : start])
+        text = "".join(self.letters[start : self.find_start(number + 1)])
+        joined_letters = text_before[-1:] + text[:1]
+        are_single = len(text_before) <= 1 and len(text) <= 1
+        return joined_letters.isalnum() and not (are_single and joined_letters.isalpha())
 
-        If a blank precedes the piece, this is the index of the letter after it.
+    def _find_neighbour(self, start: int, core: str) -> int:
+        """Return the index of the letter to which a piece that may be raised belongs.
+
+        That is the letter before it, or if a blank precedes it, the letter after it. `start` is the
+        index of its first letter, and `core` its text without blanks.
         """
         index = start - 1
         while index > 0 and self.letters[index] in ("\r", "\n", ""):
@@ -174,13 +201,13 @@ class PageText:
         return start + len(core)
 
     def _drop_line_end(self, index: int) -> None:
-        """Remove the line end that PDFium sees before a letter."""
+        """Remove the line end that PDFium sees before the letter with this index."""
         while index and self.letters[index - 1] in ("\r", "\n", ""):
             index -= 1
             self.letters[index] = ""
 
     def _is_raised(self, index: int, neighbour: int) -> bool:
-        """Tell whether a letter is smaller and stands higher than a neighbouring letter."""
+        """Tell whether a letter is smaller and stands higher than another, both by index."""
         size = float(self._raw.FPDFText_GetFontSize(self._page, index))
         neighbour_size = float(self._raw.FPDFText_GetFontSize(self._page, neighbour))
         lift = self._read_base_line(index) - self._read_base_line(neighbour)
@@ -189,64 +216,74 @@ class PageText:
         return size / max(0.01, neighbour_size) < _MAX_SIZE
 
     def _read_base_line(self, index: int) -> float:
+        """Return the height of the line on which a letter stands."""
         x = c_double()
         y = c_double()
         self._raw.FPDFText_GetCharOrigin(self._page, index, byref(x), byref(y))
-        _, height, _, _ = turn_box((x.value, y.value, x.value, y.value), self.quarters)
+        _, height, _, _ = turn_box((x.value, y.value, x.value, y.value), self._quarters)
         return height
 
     def read(self, first: int, last: int) -> str:
-        """Return the letters from one piece to another, with PDFium's blank after them, if any."""
+        """Return the letters from one piece to another, by their numbers.
+
+        Blanks that PDFium sees after them become a single one.
+        """
         letters = self.letters[self.find_start(first) : self.find_start(last + 1)]
         text = "".join(letters).strip("\r\n")
         core = text.rstrip()
         return text if core == text else f"{core} "
 
     def find_start(self, number: int) -> int:
-        """Return the index of the first letter of a piece."""
-        if number not in self._starts:
-            self._starts[number] = self._search_start(number)
-            insort(self._known, number)
-        return self._starts[number]
+        """Return the index of the first letter of a piece by its number.
+
+        After the last piece, this is the number of letters.
+        """
+        if number not in self._known_starts:
+            self._known_starts[number] = self._search_start(number)
+            insort(self._known_numbers, number)
+        return self._known_starts[number]
 
     def _search_start(self, number: int) -> int:
-        """Find the letter where a piece begins.
+        """Find the letter where a piece begins, first in ways that take little time.
 
-        Look behind the piece before, then after blanks, else ask PDFium, else count pieces.
+        It is the letter after the piece before, else the beginning of a word near there, else what
+        PDFium finds at that place of the page, else the one before which PDFium counts as many
+        pieces.
         """
-        piece = self.pieces[number]
-        at = bisect_left(self._known, number)
-        start = 0
-        if at:
-            before = self.pieces[self._known[at - 1]]
-            letters = _MIN_LETTERS * before.width / max(1.0, before.height)
-            start = self._starts[before.number] + int(letters)
+        piece = self._pieces[number]
+        # Search from the last known piece before it, and skip most of its letters.
+        known_before = bisect_left(self._known_numbers, number)
+        search_start = 0
+        if known_before:
+            before = self._pieces[self._known_numbers[known_before - 1]]
+            letters = _MIN_LETTERS_OF_SQUARE * before.width / max(1.0, before.height)
+            search_start = self._known_starts[before.number] + int(letters)
         elif self._begins_at(0, piece):
             return 0
-        if number - 1 in self._starts:
-            index = self._find_end(self._starts[number - 1], start)
+        if number - 1 in self._known_starts:
+            index = self._find_end(self._known_starts[number - 1], search_start)
             if index and self._begins_at(index, piece):
                 return index
-        words = _WORD_BEGIN.finditer(self._text, start, start + _MAX_EXAMINED)
-        for word in islice(words, _MAX_WORDS):
+        words = _WORD_BEGIN.finditer(self._text, search_start, search_start + _MAX_LETTERS_AHEAD)
+        for word in islice(words, _MAX_WORDS_AHEAD):
             if self._begins_at(word.start(), piece):
                 return word.start()
         x, y = self._choose_point(piece)
-        index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _WITHIN, _WITHIN)
+        index = self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _INSIDE, _INSIDE)
         count_objects = self._text_page.count_objects
         if index >= 0 and count_objects(index) == number and count_objects(index + 1) == number + 1:
             return int(index)
         indexes = range(self._count)
         return max(0, bisect_right(indexes, number, key=count_objects) - 1)
 
-    def _find_end(self, start: int, about: int) -> int:
-        """Return the index of the first letter after a letter's text object, searched near `about`.
+    def _find_end(self, start: int, expected: int) -> int:
+        """Return the index of the first letter after the text object of the letter `start`.
 
-        0 if it is not near.
+        It is searched near the letter `expected`; 0 if it is not near.
         """
         find_object = self._text_page.find_object
         text_object = find_object(start)
-        index = min(max(about, start + 1), self._count - 1)
+        index = min(max(expected, start + 1), self._count - 1)
         for _ in range(_MAX_STEPS):
             if find_object(index) != text_object:
                 break
@@ -259,26 +296,28 @@ class PageText:
         return index if index < self._count else 0
 
     def _choose_point(self, piece: Piece) -> tuple[float, float]:
-        """Return a place within the first letter of a piece."""
+        """Return a place within the first letter of a piece, which is not turned."""
         x = (piece.left + piece.right) / 2
         y = (piece.bottom + piece.top) / 2
-        match self.quarters:
+        match self._quarters:
             case 0:
-                return piece.left + _WITHIN, y
+                return piece.left + _INSIDE, y
             case 1:
-                return x, piece.bottom + _WITHIN
+                return x, piece.bottom + _INSIDE
             case 2:
-                return piece.right - _WITHIN, y
-        return x, piece.top - _WITHIN
+                return piece.right - _INSIDE, y
+        return x, piece.top - _INSIDE
 
     def _begins_at(self, index: int, piece: Piece) -> bool:
-        """Tell whether a letter stands where a piece begins."""
+        """Tell whether the letter with this index stands where a piece begins, and within it."""
         box = self._text_page.read_box(index)
-        # Left, bottom, right or top: where the text begins.
-        side = self.quarters
         left, bottom, right, top = box
+        # Text that is turned by 0, 1, 2 or 3 quarters begins on the left, at the bottom, on the
+        # right or at the top: that is the order of the sides, which follow the number of a piece.
+        begin_of_letter = box[self._quarters]
+        begin_of_piece = piece[1 + self._quarters]
         return (
-            abs(box[side] - piece[side + 1]) < _SAME_PLACE
+            abs(begin_of_letter - begin_of_piece) < _SAME_PLACE
             and left > piece.left - _SAME_PLACE
             and bottom > piece.bottom - _SAME_PLACE
             and top < piece.top + _SAME_PLACE
@@ -287,17 +326,18 @@ class PageText:
 
 
 def _align(codes: Sequence[int], plain: str) -> list[str]:
-    """Return the part of a text that stands for each of its codes.
+    """Return the character of a plain text that stands for each code of a page's letters.
 
-    PDFium leaves some codes out: line ends before superscripts, and letters beyond the page. Both
-    halves of a surrogate pair make one character.
+    It is empty for codes that PDFium leaves out of the text: line ends before superscripts, letters
+    beyond the page, and second halves of surrogate pairs. The list is empty if characters are left
+    over.
     """
     written = "".join(map(chr, codes))
     letters: list[str] = []
     at = 0
     index = 0
     while index < len(codes):
-        same = plain[at : at + _SAME_LETTERS]
+        same = plain[at : at + _COMPARED_AT_ONCE]
         if same and written.startswith(same, index):
             letters += same
             at += len(same)
@@ -306,9 +346,9 @@ def _align(codes: Sequence[int], plain: str) -> list[str]:
         code = codes[index]
         index += 1
         char = plain[at : at + 1]
-        is_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
+        is_first_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
         is_hyphen = char == LINE_END and code in _HYPHEN_CODES
-        if char and (ord(char) == code or is_half or is_hyphen):
+        if char and (ord(char) == code or is_first_half or is_hyphen):
             letters.append(char)
             at += 1
         else:
@@ -319,6 +359,7 @@ def _align(codes: Sequence[int], plain: str) -> list[str]:
 def _follows(before: Piece, piece: Piece) -> bool:
     """Tell whether a piece continues the line of the previous one, without a wide gap."""
     height = max(before.height, piece.height)
-    if not -0.2 * height < piece.left - before.right < height:
+    gap = piece.left - before.right
+    if not -_MAX_OVERLAP * height < gap < height:
         return False
     return piece.bottom < before.top and piece.top > before.bottom

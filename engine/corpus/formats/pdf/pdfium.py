@@ -14,13 +14,16 @@ from engine.corpus.formats.locked import known_passwords
 from engine.corpus.formats.pdf.reading import arrange_text
 from engine.corpus.formats.pdf.right_to_left import read_in_order, runs_right_to_left
 
-# Glyphs of fonts that do not declare their characters.
+# Codes of fonts that do not declare their characters; \x02 is a hyphen at a line end.
 _CONTROL = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")
-_CATALOG = re.compile(rb"/Type\s*/Catalog\b")
-_OBJECT = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
-_LOCK = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
+_CATALOG_TYPE = re.compile(rb"/Type\s*/Catalog\b")
+# `12 0 obj`
+_OBJECT_BEGIN = re.compile(rb"(?<!\d)(\d{1,9})\s+(\d{1,5})\s+obj\b")
+_ENCRYPTION = re.compile(rb"/Encrypt\b|/Filter\s*/Standard\b")
 _MAX_CATALOG_LENGTH = 10_000  # bytes
+# Why PDFium cannot open a file, by its code of an error.
 _REASONS = {3: "it is not a readable PDF", 6: "its pages cannot be found"}
+# `D:20240103093826+01'00'`; all but the day may be missing.
 _DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 
 
@@ -46,34 +49,37 @@ def open_pdf(content: bytes) -> Any:
             if error.err_code == FPDF_ERR_SECURITY:
                 reason = "locked in a way that no password opens here, as by rights management"
                 raise LockedError(reason) from error
-            if error.err_code == FPDF_ERR_FORMAT and (whole := _append_end(content)):
-                with suppress(PdfiumError):
-                    return PdfDocument(whole)
+            if error.err_code == FPDF_ERR_FORMAT:
+                completed = _append_end(content)
+                if completed:
+                    with suppress(PdfiumError):
+                        return PdfDocument(completed)
             if error.err_code != FPDF_ERR_PASSWORD:
                 reason = _REASONS.get(error.err_code or 0, "PDFium cannot read it")
                 raise ValueError(reason) from error
     raise LockedError
 
 
-def is_cut(content: bytes) -> bool:
+def is_truncated(content: bytes) -> bool:
     """Tell whether the end of a PDF, which gives the place of the object table, is missing."""
     return content.rfind(b"startxref") < content.rfind(b"endobj")
 
 
 def _append_end(content: bytes) -> bytes:
-    """Add an end that names the catalog to a PDF that is cut; PDFium finds everything else itself.
+    """Add an end to a truncated PDF that names its last catalog; PDFium finds all else itself.
 
-    Empty if the catalog is not known, or if the PDF is locked, since its own end says how.
+    Empty if the PDF has no catalog, or if it is locked, since its own end says how.
     """
-    catalog = max((match.start() for match in _CATALOG.finditer(content)), default=0)
-    begin = max(0, catalog - _MAX_CATALOG_LENGTH)
-    objects = list(_OBJECT.finditer(content, begin, catalog))
-    if not objects or _LOCK.search(content):
+    catalog = max((match.start() for match in _CATALOG_TYPE.finditer(content)), default=0)
+    search_start = max(0, catalog - _MAX_CATALOG_LENGTH)
+    # The last of these is the catalog, as its type stands within it.
+    objects = list(_OBJECT_BEGIN.finditer(content, search_start, catalog))
+    if not objects or _ENCRYPTION.search(content):
         return b""
     # The beginning of another object would hide the end.
-    whole = content[: content.rfind(b"endobj") + len(b"endobj")]
+    whole_objects = content[: content.rfind(b"endobj") + len(b"endobj")]
     end = b"\ntrailer<</Root %b %b R>>\nstartxref\n0\n%%%%EOF\n" % objects[-1].groups()
-    return whole + end
+    return whole_objects + end
 
 
 @contextmanager
@@ -111,6 +117,7 @@ def read_attachments(
 
 
 def _read_attachment(open_file: Callable[[], Any], number: int) -> Member | LeftOut:
+    """Return an attachment, which is opened as pypdfium2's; its `number` names it if need be."""
     name = f"attachment-{number}"
     try:
         file = open_file()
@@ -122,7 +129,7 @@ def _read_attachment(open_file: Callable[[], Any], number: int) -> Member | Left
 
 
 def read_page_text(page: Any) -> str:
-    """Return the text of a page, with `LINE_END` in words that are split at a line end."""
+    """Return the text of a page of pypdfium2, with `LINE_END` in words that a line end splits."""
     with closing(page.get_textpage()) as text:
         plain = text.get_text_bounded()
         if runs_right_to_left(plain):
@@ -136,7 +143,7 @@ def remove_control_characters(text: str) -> str:
 
 
 def read_string(get: Callable[[], str]) -> str:
-    """Return a title or name from pypdfium2.
+    """Return a title or name that pypdfium2 gives when `get` is called.
 
     pypdfium2 fails on a lone surrogate, which becomes U+FFFD here.
     """

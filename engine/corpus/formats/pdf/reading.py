@@ -1,7 +1,7 @@
-"""The text of a PDF page as a reader sees it.
+"""The text of a PDF page as a reader sees it: with rows of tables, columns, and superscripts.
 
-That is with rows of tables, columns, rotated lines and superscripts. PDFium's own text stays if
-none of these is on the page.
+Text that is turned is read in its own direction. PDFium's own text stays if none of these is on the
+page.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
+from engine.corpus.formats.pdf.blocks import GAP, Block, Segment
 from engine.corpus.formats.pdf.calls import TextPage
 from engine.corpus.formats.pdf.layout import (
     MAX_PIECES,
@@ -22,33 +23,35 @@ from engine.corpus.formats.pdf.layout import (
     read_pieces,
     stand_in_columns,
     stand_side_by_side,
-    turn_pieces,
 )
 from engine.corpus.formats.pdf.page_text import PageText
 from engine.corpus.formats.pdf.rules import read_rules
-from engine.corpus.formats.pdf.tables import GAP, Block, Segment, find_blocks
+from engine.corpus.formats.pdf.tables import find_tables_and_prose
 from engine.corpus.text.hyphens import LINE_END
 
 # Pieces per line that PDFium finds: if each line is one piece, there are no columns.
-_MIN_PIECES = 1.1
+_MIN_PIECES_A_LINE = 1.1
 # A file that draws parts of words has more, and they show little.
 _MAX_PIECES_A_LINE = 12
-# As a share of the height of letters.
-_OVER = 0.3
-# As a share of the height of letters.
-_BLANK = 0.16
-_CELLS = " | "
+# The overlap of two pieces of a line, the least width of a blank between them, and how much of
+# their height they have in common, as shares of the height of letters.
+_MAX_OVERLAP = 0.3
+_BLANK_WIDTH = 0.16
+_MIN_SHARED_HEIGHT = 0.3
+_CELL_SEPARATOR = " | "
 _BULLETS = frozenset(
     "\u2022\u25e6\u25aa\u25ab\u2023\u00b7\u25cf\u25cb\u25a0\u25a1\u2013*o\u00a7\uf0b7\uf0a7"
 )
-_MIN_UPWARDS = 3  # lines
+# Number of pieces above each other that PDFium has probably reversed.
+_MIN_UPWARDS = 3
 _HYPHENS = ("-", "\u2010")
 
 
 def arrange_text(page: Any, plain: str) -> str:
     """Return the text of a text page of pypdfium2 as a reader of the page sees it.
 
-    `plain` is the text that PDFium gives.
+    `plain` is the text that PDFium gives. The number of pieces tells at once that most pages need
+    no more than that.
     """
     from pypdfium2 import raw
 
@@ -57,32 +60,44 @@ def arrange_text(page: Any, plain: str) -> str:
     letters = raw.FPDFText_CountChars(page)
     if not letters or count > MAX_PIECES:
         return plain
-    is_turned = page.page.get_rotation() != 0
-    min_pieces = 1 if is_turned else _MIN_PIECES * lines
-    is_arranged = not min_pieces < count < _MAX_PIECES_A_LINE * lines
+    min_pieces: float = 1
+    if page.page.get_rotation() == 0:
+        min_pieces = _MIN_PIECES_A_LINE * lines
+    has_few_pieces = count <= min_pieces
+    has_many_pieces = count >= _MAX_PIECES_A_LINE * lines
+    may_be_plain = (has_few_pieces or has_many_pieces) and is_upright(page, letters)
+    if may_be_plain and has_many_pieces:
+        return plain
     text_page = TextPage(page)
-    pieces: Sequence[Piece] = ()
-    if is_arranged and is_upright(page, letters):
-        if count > min_pieces:
-            return plain
-        pieces = read_pieces(text_page, count)
-        if not stand_in_columns(pieces):
-            if count <= lines:
-                return plain
-            text = PageText(text_page, plain, letters, pieces)
-            text.separate_lines()
-            return text.read_all()
-    pieces = pieces or read_pieces(text_page, count)
-    quarters = find_turn(page, pieces, letters)
-    text = PageText(text_page, plain, letters, pieces)
-    if quarters:
-        pieces = turn_pieces(pieces, quarters)
-        text.turned = pieces
-        text.quarters = quarters
-    text.raise_marks()
+    pieces = read_pieces(text_page, count)
+    if not may_be_plain or stand_in_columns(pieces):
+        return _arrange_pieces(text_page, plain, letters, pieces)
+    if count <= lines:
+        return plain
+    text = PageText(text_page, plain, letters, pieces, quarters=0)
     text.separate_lines()
-    ordered = _order_from_top(pieces, is_turned=is_turned and quarters == 0)
-    by_line = quarters != 0 or (is_turned and ordered != pieces)
+    return text.read_all()
+
+
+def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Sequence[Piece]) -> str:
+    """Return the text of a page whose pieces may be in columns or turned, or have superscripts.
+
+    `letters` is the number of letters on the page.
+    """
+    page = text_page.page.page
+    quarters = find_turn(text_page.page, pieces, letters)
+    text = PageText(text_page, plain, letters, pieces, quarters)
+    text.write_superscripts()
+    text.separate_lines()
+    pieces = text.turned_pieces
+    # On a page that /Rotate turns, PDFium may reverse all lines, or runs of them.
+    is_page_turned = page.get_rotation() != 0
+    ordered = pieces
+    if _go_upwards(pieces):
+        ordered = list(chain.from_iterable(line.pieces for line in find_lines(pieces)))
+    elif is_page_turned and quarters == 0:
+        ordered = _reverse_upward_runs(pieces)
+    by_line = quarters != 0 or (is_page_turned and ordered != pieces)
     is_beside = by_line or stand_side_by_side(pieces, GAP)
     if not is_beside and not stand_in_columns(pieces):
         return text.read_all()
@@ -90,36 +105,46 @@ def arrange_text(page: Any, plain: str) -> str:
     def is_bullet(piece: Piece) -> bool:
         return text.has_letters and text.read(piece.number, piece.number).strip() in _BULLETS
 
-    read_page_rules = cache(partial(read_rules, page.page, quarters))
+    read_page_rules = cache(partial(read_rules, page, quarters))
     read_text = partial(_read_segment, text)
-    blocks = find_blocks(find_lines(pieces), read_page_rules, read_text, is_bullet)
+    blocks = find_tables_and_prose(find_lines(pieces), read_page_rules, read_text, is_bullet)
     if not is_beside:
         blocks = [block for block in blocks if block.is_drawn_by_column]
-    if not (blocks or by_line) or not text.has_letters:
+    if not text.has_letters:
         return text.read_all()
     if by_line:
         return _read_by_line(text, blocks, ordered)
-    return _place_blocks(text, blocks)
+    if blocks:
+        return _place_blocks(text, blocks)
+    return text.read_all()
 
 
 def _place_blocks(text: PageText, blocks: Iterable[Block]) -> str:
     """Return all letters in order, except that each block stands where its first piece does."""
+    block_of = _map_pieces_to_blocks(blocks)
     parts: list[str] = []
     written: set[int] = set()
-    at = 0
-    for first, last, block in _find_runs(blocks):
-        parts += text.letters[at : text.find_start(first)]
-        at = text.find_start(last + 1)
+    start = 0
+    for number in sorted(block_of):
+        block = block_of[number]
+        if block_of.get(number - 1) is block:
+            # Passed with the piece before, as finding the letters of each piece takes time.
+            continue
+        last = number
+        while block_of.get(last + 1) is block:
+            last += 1
+        parts += text.letters[start : text.find_start(number)]
+        start = text.find_start(last + 1)
         if id(block) not in written:
             written.add(id(block))
             parts.append(f"\n{_read_block(text, block)}\n")
-    parts += text.letters[at:]
+    parts += text.letters[start:]
     return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(parts)).strip("\n")
 
 
 def _read_by_line(text: PageText, blocks: Iterable[Block], pieces: Iterable[Piece]) -> str:
     """Return the letters of a page with turned text, line by line in the order of its pieces."""
-    block_of = _map_pieces(blocks)
+    block_of = _map_pieces_to_blocks(blocks)
     parts: list[str] = []
     written: set[int] = set()
     before: Piece | None = None
@@ -132,21 +157,23 @@ def _read_by_line(text: PageText, blocks: Iterable[Block], pieces: Iterable[Piec
             before = None
             continue
         if before is not None:
-            parts.append(_choose_gap(before, piece))
+            parts.append(_choose_separator(before, piece))
         parts.append(text.read(piece.number, piece.number))
         before = piece
     return re.sub(r" {2,}", " ", "".join(parts)).strip("\n")
 
 
-def _map_pieces(blocks: Iterable[Block]) -> dict[int, Block]:
+def _map_pieces_to_blocks(blocks: Iterable[Block]) -> dict[int, Block]:
     """Return the block of each piece in a block, by number of the piece."""
     block_of: dict[int, Block] = {}
     for block in blocks:
-        block_of |= dict.fromkeys((piece.number for piece in block.pieces()), block)
+        for piece in block.pieces():
+            block_of[piece.number] = block
     return block_of
 
 
 def _read_block(text: PageText, block: Block) -> str:
+    """Return the text of a block: columns of prose below each other, or the rows of a table."""
     if not block.is_prose:
         return "\n".join(_read_row(text, block, lines) for lines in block.rows)
     columns: list[str] = []
@@ -157,21 +184,23 @@ def _read_block(text: PageText, block: Block) -> str:
 
 
 def _read_row(text: PageText, block: Block, lines: Sequence[int]) -> str:
+    """Return a row that consists of some lines of a block, by their indexes."""
     cells: list[str] = []
     for column in range(block.columns):
         cell = ""
-        for at in lines:
-            if column in block.cells[at]:
-                cell = _join_cell(cell, _read_segment(text, block.cells[at][column]))
+        for line in lines:
+            if column in block.cells[line]:
+                cell = _join_cell(cell, _read_segment(text, block.cells[line][column]))
         if cell:
             cells.append(cell)
-    return _CELLS.join(cells)
+    return _CELL_SEPARATOR.join(cells)
 
 
 def _read_segment(text: PageText, segment: Segment) -> str:
-    """Return the letters of a segment.
+    """Return the letters of a segment on one line.
 
-    Pieces that are drawn one after the other have the blanks that PDFium sees between them.
+    Pieces that are drawn one after the other have the blanks that PDFium sees between them, others
+    one unless they adjoin.
     """
     if not text.has_letters:
         return ""
@@ -181,7 +210,7 @@ def _read_segment(text: PageText, segment: Segment) -> str:
     for piece in others:
         if piece.number != last.number + 1:
             letters += text.read(first.number, last.number)
-            if not _touches(last, piece):
+            if not _adjoins(last, piece):
                 letters += " "
             first = piece
         last = piece
@@ -189,86 +218,58 @@ def _read_segment(text: PageText, segment: Segment) -> str:
     return " ".join(letters.split())
 
 
-def _find_runs(blocks: Iterable[Block]) -> list[tuple[int, int, Block]]:
-    """Return the runs of a block's pieces that are drawn in succession.
-
-    Each is the first piece, the last piece, and their block.
-    """
-    block_of = _map_pieces(blocks)
-    runs: list[tuple[int, int, Block]] = []
-    for number in sorted(block_of):
-        block = block_of[number]
-        if runs:
-            first, last, block_of_run = runs[-1]
-            if last == number - 1 and block_of_run is block:
-                runs[-1] = (first, number, block)
-                continue
-        runs.append((number, number, block))
-    return runs
-
-
-def _order_from_top(pieces: Sequence[Piece], *, is_turned: bool) -> Sequence[Piece]:
-    """Return pieces in the order of drawing, or in the order of lines if PDFium reverses it.
-
-    `is_turned`: /Rotate turns the page, so that PDFium may reverse some of the lines.
-    """
-    if not _runs_upwards(pieces):
-        return _reverse_upward_runs(pieces) if is_turned else pieces
-    ordered: list[Piece] = []
-    for line in find_lines(pieces):
-        ordered += line.pieces
-    return ordered
-
-
 def _reverse_upward_runs(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return pieces with those of a column put in order that stand above each other."""
-    ordered: list[Piece] = []
-    run: list[Piece] = []
+    """Return pieces in their order, but with runs of them that go upwards reversed."""
+    runs: list[list[Piece]] = []
     for piece in pieces:
-        if run and not _stands_above(piece, run[-1]):
-            ordered += reversed(run) if len(run) >= _MIN_UPWARDS else run
-            run = []
-        run.append(piece)
-    ordered += reversed(run) if len(run) >= _MIN_UPWARDS else run
+        if runs and _stands_above(piece, runs[-1][-1]):
+            runs[-1].append(piece)
+        else:
+            runs.append([piece])
+    ordered: list[Piece] = []
+    for run in runs:
+        if len(run) >= _MIN_UPWARDS:
+            run.reverse()
+        ordered += run
     return ordered
 
 
 def _stands_above(piece: Piece, other: Piece) -> bool:
+    """Tell whether a piece stands in the column of another, and higher."""
     is_in_column = piece.left < other.right and other.left < piece.right
     return is_in_column and piece.bottom >= other.top
 
 
-def _runs_upwards(pieces: Sequence[Piece]) -> bool:
-    """Tell whether most lines stand above the previous line.
-
-    This is PDFium's order on some pages that /Rotate turns.
-    """
+def _go_upwards(pieces: Sequence[Piece]) -> bool:
+    """Tell whether most lines stand above the previous line, not below it."""
     ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
     downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
     return ups > downs
 
 
-def _touches(before: Piece, piece: Piece) -> bool:
+def _adjoins(before: Piece, piece: Piece) -> bool:
     """Tell whether a piece begins where another ends, without a blank and not above it."""
-    return -_OVER * before.height < piece.left - before.right <= _BLANK * before.height
+    return -_MAX_OVERLAP * before.height < piece.left - before.right <= _BLANK_WIDTH * before.height
 
 
-def _choose_gap(before: Piece, piece: Piece) -> str:
-    """Return what stands between two pieces that are drawn one after the other."""
-    shared = min(before.top, piece.top) - max(before.bottom, piece.bottom)
-    if shared < 0.3 * min(before.height, piece.height) or piece.left < before.left:
+def _choose_separator(before: Piece, piece: Piece) -> str:
+    """Return the line end, the blank or nothing between two pieces that are read in succession."""
+    shared_height = min(before.top, piece.top) - max(before.bottom, piece.bottom)
+    is_same_line = shared_height >= _MIN_SHARED_HEIGHT * min(before.height, piece.height)
+    if not is_same_line or piece.left < before.left:
         return "\n"
-    if piece.left - before.right > _BLANK * before.height:
+    if piece.left - before.right > _BLANK_WIDTH * before.height:
         return " "
     return ""
 
 
 def _join_cell(cell: str, more: str) -> str:
-    """Join a cell with its next line."""
+    """Join a cell with its next line, with a `LINE_END` if that splits a word."""
     if not cell:
         return more
     if cell.endswith(LINE_END):
         return cell + more
-    if cell.endswith(_HYPHENS) and cell[-2:-1].isalpha() and more[:1].islower():
+    is_split = cell.endswith(_HYPHENS) and cell[-2:-1].isalpha() and more[:1].islower()
+    if is_split:
         return f"{cell[:-1]}{LINE_END}{more}"
     return f"{cell} {more}"

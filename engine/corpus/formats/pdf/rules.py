@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.corpus.formats.pdf.calls import read_paths
 from engine.corpus.formats.pdf.layout import turn_box
-from engine.corpus.formats.pdf.tables import Rules
+from engine.corpus.formats.pdf.tables import Rule
 
 # Maximum number of objects of a page that are examined.
 _MAX_OBJECTS = 1_500
@@ -16,40 +16,40 @@ _MAX_POINTS = 400
 # Minimum number of points of a path that is more than a box.
 _MIN_POINTS = 6
 # Maximum thickness of a rule in points.
-_MAX_RULE = 3.0
+_MAX_THICKNESS = 3.0
 # Maximum difference in height of the two ends of a horizontal edge, in points.
-_LEVEL = 0.5
+_MAX_SLOPE = 0.5
 # Minimum length of a rule in points.
-_MIN_RULE = 12.0
+_MIN_LENGTH = 12.0
 
 
-def read_rules(page: Any, quarters: int) -> Rules:
-    """Return the horizontal rules of a page in the direction of its text.
+def read_rules(page: Any, quarters: int) -> list[Rule]:
+    """Return the rules of a page of pypdfium2 that run in the direction of its text.
 
-    These are lines, thin boxes and the edges of boxes.
+    These are lines, thin boxes and the edges of boxes. `quarters` is by how many quarter turns to
+    the left the text is turned, and rules are turned back with it.
     """
     from pypdfium2 import raw
 
-    rules: list[tuple[float, float, float]] = []
+    rules: list[Rule] = []
     for path, box in read_paths(page, _MAX_OBJECTS):
         left, bottom, right, top = turn_box(box, quarters)
-        if right - left < _MIN_RULE:
+        if right - left < _MIN_LENGTH:
             continue
-        if top - bottom <= _MAX_RULE:
-            rules.append((left, right, (bottom + top) / 2))
+        if top - bottom <= _MAX_THICKNESS:
+            rules.append(Rule(left, right, (bottom + top) / 2))
             continue
-        rules += ((left, right, bottom), (left, right, top))
+        heights = {bottom, top}
         handle = cast(path, raw.FPDF_PAGEOBJECT)
-        count = raw.FPDFPath_CountSegments(handle)
-        if _MIN_POINTS < count <= _MAX_POINTS:
-            rules += (
-                (left, right, height) for height in _find_edge_heights(handle, count, quarters)
-            )
+        points = raw.FPDFPath_CountSegments(handle)
+        if _MIN_POINTS < points <= _MAX_POINTS:
+            heights |= _find_edge_heights(handle, points, quarters)
+        rules += (Rule(left, right, height) for height in heights)
     return rules
 
 
-def _find_edge_heights(path: Any, count: int, quarters: int) -> set[float]:
-    """Return the heights of the horizontal edges of a path that has several."""
+def _find_edge_heights(path: Any, points: int, quarters: int) -> set[float]:
+    """Return the heights of the horizontal edges of a path, such as a grid, with some points."""
     from pypdfium2 import raw
 
     matrix = raw.FS_MATRIX()
@@ -57,18 +57,20 @@ def _find_edge_heights(path: Any, count: int, quarters: int) -> set[float]:
     x = c_float()
     y = c_float()
     heights: set[float] = set()
-    before: tuple[float, float] | None = None
-    for number in range(count):
+    # The place of the point before.
+    across_before = 0.0
+    up_before = 0.0
+    for number in range(points):
         segment = raw.FPDFPath_GetPathSegment(path, number)
         raw.FPDFPathSegment_GetPoint(segment, byref(x), byref(y))
-        across = matrix.a * x.value + matrix.c * y.value + matrix.e
-        up = matrix.b * x.value + matrix.d * y.value + matrix.f
-        left, bottom, _, _ = turn_box((across, up, across, up), quarters)
-        is_line = raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO
-        if before is not None and is_line:
-            left_before, bottom_before = before
-            is_level = abs(bottom - bottom_before) < _LEVEL
-            if is_level and abs(left - left_before) >= _MIN_RULE:
-                heights.add(bottom)
-        before = (left, bottom)
+        page_x = matrix.a * x.value + matrix.c * y.value + matrix.e
+        page_y = matrix.b * x.value + matrix.d * y.value + matrix.f
+        across, up, _, _ = turn_box((page_x, page_y, page_x, page_y), quarters)
+        is_edge = raw.FPDFPathSegment_GetType(segment) == raw.FPDF_SEGMENT_LINETO
+        if number > 0 and is_edge:
+            is_level = abs(up - up_before) < _MAX_SLOPE
+            if is_level and abs(across - across_before) >= _MIN_LENGTH:
+                heights.add(up)
+        across_before = across
+        up_before = up
     return heights

@@ -11,15 +11,17 @@ from codecs import lookup
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
+from engine.core.text import format_count
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain.subtitles import are_subtitles, show_subtitles
 from engine.corpus.formats.plain.unnamed_encodings import find_plausible_codec, is_plausible
 from engine.corpus.text.metadata import title_from_name
 
-_MARKS = (
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -27,18 +29,22 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _MAX_TITLE_LENGTH = 100
-_CONTROL = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-_MAX_CONTROL = 0.02
+_CONTROL_CHARACTER = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+# Share of control characters above which a content is binary.
+_MAX_CONTROL_SHARE = 0.02
 _NULS = re.compile(b"\0+")
-_WIDE = ("utf-16", "utf-32")
-_USUAL = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f]")
-_ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
-_NAMES_WIDE = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
-_MAX_BAD = 0.01
-# A single bad character among so many is ignored.
-_MIN_AROUND = 4
-_MAX_BINARY_SAMPLE = 2**20
-_HIGH = bytes(range(0x80, 0x100))
+_WIDE_ENCODINGS = ("utf-16", "utf-32")
+# ASCII, and the punctuation of Chinese and Japanese: every text has some of it.
+_USUAL_CHARACTER = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\uff1b\uff1f]")
+# Begins the characters of another set in ISO-2022-JP, -KR and -CN, whose bytes are all ASCII.
+_ISO_2022_ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
+_WIDE_NAME = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
+# Share of unreadable characters above which a byte order mark is taken for a coincidence.
+_MAX_UNREAD_SHARE = 0.01
+# A single unreadable character among so many is ignored.
+_MIN_CHARACTERS_AROUND = 4
+_MAX_BINARY_SAMPLE = 2**20  # bytes
+_HIGH_BYTES = bytes(range(0x80, 0x100))
 _CODE_PAGES_OF_NAMES = (
     "cp437",
     "cp850",
@@ -58,24 +64,28 @@ _CODE_PAGES_OF_NAMES = (
     "cp949",
 )
 """The Windows and DOS code pages of names in archives."""
-_MAX_SHORT = 600  # bytes
-_MAX_SAMPLE_LENGTH = 64 * 1024
-_MAX_LINES = 2000
-_AROUND = 200
+_MAX_SHORT = 600  # bytes, of which chardet knows too little
+_MAX_SAMPLE_LENGTH = 64 * 1024  # bytes
+_MAX_SAMPLE_LINES = 2000
+# Bytes of a line before and after its first byte beyond ASCII, in a sample.
+_SAMPLED_BEFORE = 200
+_SAMPLED_AFTER = 2000
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # The likeliest encoding of a word or two.
 _WESTERN = "cp1252"
+# The bytes of the characters that Windows has where Latin-1 has control characters.
 _WESTERN_BYTES = {
     ord(char): byte
     for byte in range(0x80, 0xA0)
     if (char := bytes([byte]).decode(_WESTERN, "ignore"))
 }
+# Confidence of chardet below which its guess is no better than another.
 _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
 _TERMINAL_ORDER = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 # How UTF-8 begins where it was taken for a Western text and encoded once more.
 _ENCODED_TWICE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6-\u20ac\u2122]")
-_LABELS = {
+_CODECS_BY_LABEL = {
     "iso-8859-1": "cp1252",
     "latin-1": "cp1252",
     "latin1": "cp1252",
@@ -105,10 +115,16 @@ _LABELS = {
     "macintosh": "mac_roman",
     "mac-centraleurroman": "mac_latin2",
 }
+"""The codec for labels that Python does not know, or that are used for a larger encoding."""
+_NUMBERED_LABEL = re.compile(r"(?:windows|win|cp|ibm|dos|ms)[-_]?(\d{3,5})")
+_MAC_LABEL = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
 
 
-_NUMBERED = re.compile(r"(?:windows|win|cp|ibm|dos|ms)[-_]?(\d{3,5})")
-_MAC = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
+class DecodedText(NamedTuple):
+    """A text, and a note for the ledger on what was guessed or replaced, empty if nothing was."""
+
+    text: str
+    note: str
 
 
 class PlainReader:
@@ -134,84 +150,108 @@ class PlainReader:
 READER = PlainReader()
 
 
-def decode(data: bytes, path: Path) -> tuple[str, str]:
-    """Return (text, note) of bytes in any encoding.
+def decode(data: bytes, path: Path) -> DecodedText:
+    """Decode bytes in any encoding.
 
     The encoding is that of the byte order mark, else UTF-8, else UTF-16 without a mark, else the
-    most likely one. The note says for the ledger what was guessed or replaced, and is empty
-    otherwise. Raises UnreadableFileError for binary or empty content and for bytes that are not
-    text in any encoding.
+    most likely one. Raises UnreadableFileError for binary or empty content and for bytes that are
+    not text in any encoding.
     """
-    text, note = _decode(data, path)
-    return _check_text(text, path), note
+    decoded = _decode(data, path)
+    return decoded._replace(text=_clean_text(decoded.text, path))
 
 
-def decode_as(data: bytes, label: str, path: Path) -> tuple[str, str]:
-    """Decode bytes whose encoding a mail or a page declares, as `decode`.
+def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
+    """Decode bytes whose encoding a mail or a page declares by its `label`, as `decode`.
 
     If they are not in that encoding, the right one is found.
     """
     codec = find_codec(label)
     # The label itself was read in an encoding of one byte per character.
-    if _NAMES_WIDE.match(codec) and b"\0" not in data:
+    if _WIDE_NAME.match(codec) and b"\0" not in data:
         return decode(data, path)
-    if data.isascii() and _ESCAPE.search(data):
+    if data.isascii() and _ISO_2022_ESCAPE.search(data):
         return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
-            return _check_text(data.decode("utf-8"), path), f"read as UTF-8, though it says {label}"
+            text = _clean_text(data.decode("utf-8"), path)
+            return DecodedText(text, f"read as UTF-8, though it says {label}")
     with suppress(UnicodeError, LookupError, ValueError):
-        return _check_text(data.decode(codec), path), ""
+        return DecodedText(_clean_text(data.decode(codec), path), "")
     return decode(data, path)
 
 
-def _check_text(text: str, path: Path) -> str:
+def _clean_text(text: str, path: Path) -> str:
+    """Return a text that was decoded without what is no text.
+
+    Raises UnreadableFileError if nothing is left, or if it is binary.
+    """
     text = clean(text)
     if "\x1b" in text:
         text = _TERMINAL_ORDER.sub("", text)
     if not text.strip():
-        raise UnreadableFileError(path, "empty")
-    if len(_CONTROL.findall(text)) > _MAX_CONTROL * len(text):
-        raise UnreadableFileError(path, "binary content, not text", "binary")
+        raise UnreadableFileError(path, "empty", "empty")
+    _check_control_characters(text, path)
     return text
 
 
-def _decode(data: bytes, path: Path) -> tuple[str, str]:
-    for mark, encoding in _MARKS:
+def _check_control_characters(text: str, path: Path) -> None:
+    """Raise UnreadableFileError if so many characters are control characters that it is no text."""
+    if len(_CONTROL_CHARACTER.findall(text)) > _MAX_CONTROL_SHARE * len(text):
+        raise UnreadableFileError(path, "binary content, not text", "binary")
+
+
+def _decode(data: bytes, path: Path) -> DecodedText:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return _decode_by_mark(data, encoding, path)
-    if data.isascii() and _ESCAPE.search(data):
-        return _note_unread(data.decode(guess_encoding(data) or "ascii", "replace"), "")
+    if data.isascii() and _ISO_2022_ESCAPE.search(data):
+        text = data.decode(guess_encoding(data) or "ascii", "replace")
+        return DecodedText(text, _count_unread(text))
     nul_note = ""
     if b"\0" in data:
-        if wide := _decode_wide(data):
+        wide = _decode_wide(data)
+        if wide:
             return wide
-        # Where nothing was written: in sparse files, and after a crash.
-        data = data.rstrip(b"\0")
-        if not data:
-            raise UnreadableFileError(path, "it holds only zero bytes")
-        data, runs = _NULS.subn(b"\0", data)
-        if runs > max(1, _MAX_CONTROL * len(data)):
-            raise UnreadableFileError(path, "binary content, not text", "binary")
-        if runs:
-            nul_note = f"NULs replaced in {runs} place{'' if runs == 1 else 's'}"
+        data, nul_note = _shorten_nuls(data, path)
     try:
         text = data.decode("utf-8")
-        if once := _decode_once_more(text):
-            return once, "; ".join(filter(None, ("its UTF-8 was encoded twice", nul_note)))
-        return text, nul_note
+        note = ""
+        original = _decode_twice_encoded(text)
+        if original:
+            text = original
+            note = "its UTF-8 was encoded twice"
     except UnicodeDecodeError:
         if is_mostly_utf8(data):
-            text, note = _note_unread(data.decode("utf-8", "replace"), "")
+            text = data.decode("utf-8", "replace")
+            note = _count_unread(text)
         else:
             text, note = _decode_by_guess(data, path)
-    return text, "; ".join(filter(None, (note, nul_note)))
+    return DecodedText(text, _join_notes(note, nul_note))
 
 
-def _decode_once_more(text: str) -> str:
-    """Return a text whose UTF-8 was taken for a Western text and encoded again, else empty.
+def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
+    """Return (data with one NUL in place of each run of them, a note on their number).
 
-    No text that people write has letters beyond ASCII only where they are UTF-8.
+    They stand where nothing was written: in sparse files, and after a crash. Those at the end are
+    removed. Raises UnreadableFileError if there are too many.
+    """
+    data = data.rstrip(b"\0")
+    if not data:
+        raise UnreadableFileError(path, "it holds only zero bytes")
+    data, runs = _NULS.subn(b"\0", data)
+    if runs > max(1, _MAX_CONTROL_SHARE * len(data)):
+        raise UnreadableFileError(path, "binary content, not text", "binary")
+    if not runs:
+        return data, ""
+    return data, f"NULs replaced in {format_count(runs, 'place')}"
+
+
+def _decode_twice_encoded(text: str) -> str:
+    """Return the original of a text whose UTF-8 was taken for a Western text and encoded again.
+
+    Empty for other texts: no text that people write has letters beyond ASCII only where they are
+    UTF-8.
     """
     if text.isascii() or not _ENCODED_TWICE.search(text):
         return ""
@@ -220,70 +260,79 @@ def _decode_once_more(text: str) -> str:
     return ""
 
 
-def _decode_by_mark(data: bytes, encoding: str, path: Path) -> tuple[str, str]:
+def _decode_by_mark(data: bytes, encoding: str, path: Path) -> DecodedText:
     if encoding == "utf-8-sig":
         return _decode(data.removeprefix(codecs.BOM_UTF8), path)
     text = data.decode(encoding, "replace")
-    bad = text.count("\ufffd")
-    if bad > _MAX_BAD * len(text) and not (bad == 1 and len(text) >= _MIN_AROUND):
+    unread = text.count("\ufffd")
+    is_single = unread == 1 and len(text) >= _MIN_CHARACTERS_AROUND
+    if unread > _MAX_UNREAD_SHARE * len(text) and not is_single:
         raise UnreadableFileError(
             path, f"not valid {encoding.upper()} in spite of its byte order mark"
         )
-    return _note_unread(text, "")
+    return DecodedText(text, _count_unread(text))
 
 
-def _note_unread(text: str, note: str) -> tuple[str, str]:
-    """Return a text and its note, with the number of characters that could not be read."""
-    bad = text.count("\ufffd")
-    if not bad:
-        return text, note
-    unread = f"{bad} character{'' if bad == 1 else 's'} could not be read"
-    return text, "; ".join(filter(None, (note, unread)))
+def _count_unread(text: str) -> str:
+    """Return a note on the number of characters that could not be read, empty if there are none."""
+    count = text.count("\ufffd")
+    if not count:
+        return ""
+    return f"{format_count(count, 'character')} could not be read"
 
 
-def _decode_wide(data: bytes) -> tuple[str, str] | None:
-    """Return the text of UTF-16 or UTF-32 without a mark, and its note, None for anything else."""
+def _join_notes(*notes: str) -> str:
+    return "; ".join(filter(None, notes))
+
+
+def _decode_wide(data: bytes) -> DecodedText | None:
+    """Decode UTF-16 or UTF-32 without a mark. None for anything else."""
     encoding, _ = _detect(data[:_MAX_SAMPLE_LENGTH])
-    if not encoding.startswith(_WIDE):
+    if not encoding.startswith(_WIDE_ENCODINGS):
         return None
     text = data.decode(encoding, "replace")
-    if _USUAL.search(text):
-        return _note_unread(text, f"read as {encoding.upper()}, which it does not say")
-    return None
+    if not _USUAL_CHARACTER.search(text):
+        return None
+    note = f"read as {encoding.upper()}, which it does not say"
+    return DecodedText(text, _join_notes(note, _count_unread(text)))
 
 
 def is_mostly_utf8(data: bytes) -> bool:
-    """Tell whether bytes are UTF-8 except for a few."""
+    """Tell whether the bytes beyond ASCII are UTF-8 except for a few."""
     text = data.decode("utf-8", "replace")
-    bad = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
-    sound = len(text) - len(data.translate(None, _HIGH)) - bad
-    cut = bad == 1 and text.endswith("\ufffd")
-    return sound >= max(1 if cut else 2, bad)
+    # The replacement characters that the data itself holds are sound.
+    unread = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+    ascii_length = len(data.translate(None, _HIGH_BYTES))
+    sound = len(text) - ascii_length - unread
+    is_cut_off = unread == 1 and text.endswith("\ufffd")
+    min_sound = 1 if is_cut_off else 2
+    return sound >= max(min_sound, unread)
 
 
-def _decode_by_guess(data: bytes, path: Path) -> tuple[str, str]:
+def _decode_by_guess(data: bytes, path: Path) -> DecodedText:
     encoding = guess_encoding(data)
     if not encoding:
-        sample = data[:_MAX_BINARY_SAMPLE].decode("latin-1")
-        if len(_CONTROL.findall(sample)) > _MAX_CONTROL * len(sample):
-            raise UnreadableFileError(path, "binary content, not text", "binary")
+        _check_control_characters(data[:_MAX_BINARY_SAMPLE].decode("latin-1"), path)
         raise UnreadableFileError(path, "unknown text encoding")
-    return _note_unread(data.decode(encoding, "replace"), f"its encoding is a guess: {encoding}")
+    text = data.decode(encoding, "replace")
+    note = f"its encoding is a guess: {encoding}"
+    return DecodedText(text, _join_notes(note, _count_unread(text)))
 
 
 def find_codec(label: str) -> str:
-    """Return the codec for an encoding as mails and pages call it.
+    """Return the codec for an encoding as mails and pages call it: `x-sjis` → `cp932`.
 
     If they mean more than the label says, it is the larger encoding.
     """
     label = label.strip().strip("\"';").lower()
-    if label not in _LABELS:
+    if label not in _CODECS_BY_LABEL:
         label = label.removeprefix("x-")
-    if label in _LABELS:
-        return _LABELS[label]
-    if page := _NUMBERED.fullmatch(label):
-        return f"cp{page[1]}"
-    return _MAC.sub("mac_", label)
+    if label in _CODECS_BY_LABEL:
+        return _CODECS_BY_LABEL[label]
+    code_page = _NUMBERED_LABEL.fullmatch(label)
+    if code_page:
+        return f"cp{code_page[1]}"
+    return _MAC_LABEL.sub("mac_", label)
 
 
 def guess_encoding(data: bytes) -> str:
@@ -293,35 +342,43 @@ def guess_encoding(data: bytes) -> str:
     """
     sample = find_informative_sample(data)
     encoding, confidence = _detect(sample)
-    # Of a few words chardet knows too little.
+    is_unlikely = confidence < _MIN_CONFIDENCE
     if encoding and len(data) <= _MAX_SHORT:
-        is_unlikely = confidence < _MIN_CONFIDENCE
         likely = (_WESTERN, encoding) if is_unlikely else ()
         if is_unlikely or not is_plausible(data.decode(encoding, "replace")):
             codec = find_plausible_codec(data, likely)
             if codec:
                 return codec
-    if confidence < _MIN_CONFIDENCE:
+    if is_unlikely:
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)
             return _WESTERN
-    return "" if encoding.startswith(_WIDE) else encoding
+    return "" if encoding.startswith(_WIDE_ENCODINGS) else encoding
 
 
 def guess_encoding_of_names(names: bytes) -> str:
     """Return the most likely code page of names in an archive, one per line."""
-    if names:
-        return _detect(names[:_MAX_SAMPLE_LENGTH], _CODE_PAGES_OF_NAMES)[0]
-    return ""
+    if not names:
+        return ""
+    encoding, _ = _detect(names[:_MAX_SAMPLE_LENGTH], _CODE_PAGES_OF_NAMES)
+    return encoding
 
 
 def _detect(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
+    """Return (codec, confidence from 0 to 1) of chardet's guess, `among` some encodings or all.
+
+    The codec is empty for ASCII, and without a guess; `among` some encodings it then is `cp437`,
+    that of ZIP archives.
+    """
     from chardet import detect
 
     fallback = "cp437" if among else "ascii"
     guess = detect(data, include_encodings=among, no_match_encoding=fallback)
-    encoding = lookup(find_codec(guess["encoding"] or "ascii")).name
-    return "" if encoding == "ascii" else encoding, guess["confidence"] or 0.0
+    codec = lookup(find_codec(guess["encoding"] or "ascii")).name
+    confidence = guess["confidence"] or 0.0
+    if codec == "ascii":
+        return "", confidence
+    return codec, confidence
 
 
 def find_informative_sample(data: bytes) -> bytes:
@@ -334,8 +391,8 @@ def find_informative_sample(data: bytes) -> bytes:
         match = _NOT_ASCII.search(line)
         if match is None:
             continue
-        start = match.start()
-        pieces.append(line[max(0, start - _AROUND) : start + 10 * _AROUND])
-        if len(pieces) == _MAX_LINES:
+        at = match.start()
+        pieces.append(line[max(0, at - _SAMPLED_BEFORE) : at + _SAMPLED_AFTER])
+        if len(pieces) == _MAX_SAMPLE_LINES:
             break
     return b"\n".join(pieces)[:_MAX_SAMPLE_LENGTH] or data[:_MAX_SAMPLE_LENGTH]

@@ -18,12 +18,19 @@ from engine.corpus.formats.runs.symbols import (
     remove_private_letters,
     show_symbols,
 )
-from engine.corpus.formats.word_numbers import parse_xml
+from engine.corpus.formats.xml_parts import (
+    SPACE,
+    W,
+    index_styles,
+    parse_xml,
+    read_attribute,
+    read_value,
+    serialise_xml,
+)
 
-_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _STYLES = "word/styles.xml"
-_PARTS = re.compile(
+_TEXT_PARTS = re.compile(
     r"word/(?:document|footnotes|endnotes|comments|header\d*|footer\d*)\.xml"
     r"|ppt/(?:slides/slide|notesSlides/notesSlide|comments/comment)\d+\.xml"
 )
@@ -37,8 +44,9 @@ _FONT_MARKS = (
     b'"Marlett',
 )
 """A part that names a symbol font contains one of these."""
-_LETTER_MARKS = (
+_SYMBOL_MARKS = (
     b"<w:sym",
+    # Private letters in UTF-8, and as references.
     b"\xef\x80",
     b"\xef\x81",
     b"\xef\x82",
@@ -46,23 +54,25 @@ _LETTER_MARKS = (
     b"&#xF0",
     b"&#xf0",
     b"&#61",
+    *_FONT_MARKS,
 )
-_MARKS = (*_LETTER_MARKS, *_FONT_MARKS)
 """A part with symbols contains one of these."""
 # The tabs of headers and footers, of which office_oxide keeps no blank.
 _ALIGNMENT_TAB = re.compile(rb"<w:ptab\b[^>]*>")
 # Characters with their reading above them, of which office_oxide keeps neither.
 _RUBY = re.compile(rb"<w:ruby>.*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
 # Signs before a denominator and an exponent, which it runs together with what precedes them.
-_SIGNS = {b"<m:den>": b"/", b"<m:sup>": b"^"}
+_FORMULA_SIGNS = {b"<m:den>": b"/", b"<m:sup>": b"^"}
 _RAISED_STYLE = re.compile(rb'w:vertAlign w:val="superscript"|w:position w:val="[1-9]')
 _RAISED_RUN = re.compile(rb'<w:position w:val="[1-9]|\sbaseline="[1-9][\d.]*%')
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
-_REFERENCES = (b"noteReference", b"CommentReference", b"Hyperlink")
+# Ends of the ids of styles that raise no words of the text.
+_REFERENCE_STYLES = ("noteReference", "CommentReference", "Hyperlink")
 _MAX_STYLE_DEPTH = 10
 _MIN_LIFT = 3  # half points
 _PERCENT = re.compile(r"[1-9]\d{0,3}(?:\.\d+)?%")
-_FONT_KINDS = ("ascii", "hAnsi", "cs")
+# The fonts of a run for kinds of letters, that of Latin ones first.
+_FONT_KINDS = ("ascii", "hAnsi", "cs", "eastAsia")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +89,23 @@ class Styles:
 
 def may_show_symbols(name: str) -> bool:
     """Tell by its name whether a part of a Word or PowerPoint file holds text that is read."""
-    return _PARTS.fullmatch(name) is not None
+    return _TEXT_PARTS.fullmatch(name) is not None
 
 
 def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
-    """Write what symbol fonts show as text into a part of a Word or PowerPoint file.
+    """Write what office_oxide leaves out as text into a part of a Word or PowerPoint file.
 
-    `name` is the part's name in the package. A part without symbols is returned unchanged.
+    These are what symbol fonts show, raised text, tabs of headers, characters with their reading,
+    and signs of formulas. `name` is the part's name in the package. A part without any of these is
+    returned unchanged.
     """
-    part = _RUBY.sub(rb"</w:r>\1<w:r>", _ALIGNMENT_TAB.sub(b"<w:tab/>", part))
-    for mark, sign in _SIGNS.items():
-        part = part.replace(mark, mark + b"<m:r><m:t>%b</m:t></m:r>" % sign)
-    has_marks = any(mark in part for mark in (*styles.marks, *_MARKS))
+    part = _ALIGNMENT_TAB.sub(b"<w:tab/>", part)
+    part = _RUBY.sub(rb"</w:r>\1<w:r>", part)
+    for element, sign in _FORMULA_SIGNS.items():
+        part = part.replace(element, element + b"<m:r><m:t>%b</m:t></m:r>" % sign)
+    has_marks = any(mark in part for mark in (*styles.marks, *_SYMBOL_MARKS))
     if not has_marks and not _RAISED_RUN.search(part):
         return part
-    from lxml import etree
-
     # One bad character must not cost all symbols.
     root = parse_xml(part, recover=True)
     if name.startswith("word/"):
@@ -103,42 +114,43 @@ def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
         _rewrite_slide(root)
     if root.tag == "none":
         return part
-    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True, standalone=True))
+    return serialise_xml(root)
 
 
 def _rewrite_word(root: Any, styles: Styles) -> None:
-    for run in root.iter(f"{_W}r"):
-        properties = run.find(f"{_W}rPr")
+    for run in root.iter(f"{W}r"):
+        properties = run.find(f"{W}rPr")
         font = _find_run_font(run, properties, styles)
         for node in run:
-            if node.tag == f"{_W}sym":
+            if node.tag == f"{W}sym":
                 _replace_sym(node)
-            elif node.tag in (f"{_W}t", f"{_W}delText") and node.text:
+            elif node.tag in (f"{W}t", f"{W}delText") and node.text:
                 node.text = _show_text(font, node.text)
         if properties is None:
             continue
-        if _read_value(properties, "rStyle") in styles.raised or _is_lifted(properties):
-            _raise(properties)
+        if read_value(properties, "rStyle") in styles.raised or _is_lifted(properties):
+            _make_superscript(properties)
 
 
 def _replace_sym(node: Any) -> None:
-    """Replace a symbol that Word inserted by text."""
-    code = str(node.get(f"{_W}char") or "")
-    font = find_symbol_font(str(node.get(f"{_W}font") or ""))
-    node.tag = f"{_W}t"
+    """Replace a symbol that Word inserted, `<w:sym w:font="…" w:char="F0FE"/>`, by text."""
+    code = read_attribute(node, "char")
+    font = find_symbol_font(read_attribute(node, "font"))
+    node.tag = f"{W}t"
     node.attrib.clear()
-    node.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
+    node.set(SPACE, "preserve")
     if not re.fullmatch(r"[0-9a-fA-F]{1,6}", code):
         return
     number = int(code, 16)
-    char = ""
-    if number <= 0x10FFFF:
-        char = chr(number)
-    text = _show_text(font, char)
-    node.text = text if text.isprintable() else ""
+    if number > 0x10FFFF:
+        return
+    text = _show_text(font, chr(number))
+    if text.isprintable():
+        node.text = text
 
 
 def _show_text(font: str, text: str) -> str:
+    """Return a text as a symbol font shows it, or as one of letters does if `font` is empty."""
     if font:
         return show_symbols(font, text)
     return remove_private_letters(text)
@@ -147,60 +159,62 @@ def _show_text(font: str, text: str) -> str:
 def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
     """Return the symbol font of a run, from the run or its styles, empty for a font of letters."""
     if properties is not None:
-        fonts = properties.find(f"{_W}rFonts")
-        if fonts is not None and (names := [*_list_font_names(fonts)]):
+        names = _list_font_names(properties)
+        if names:
             return _choose_symbol_font(names, run)
-        style = _read_value(properties, "rStyle")
+        style = read_value(properties, "rStyle")
         if style in styles.fonts:
             return styles.fonts[style]
     if not styles.fonts:
         return ""
-    paragraph = run.getparent()
-    while paragraph is not None and paragraph.tag != f"{_W}p":
-        paragraph = paragraph.getparent()
+    paragraph = next(run.iterancestors(f"{W}p"), None)
     if paragraph is None:
         return ""
-    of_paragraph = paragraph.find(f"{_W}pPr")
-    if of_paragraph is None:
+    paragraph_properties = paragraph.find(f"{W}pPr")
+    if paragraph_properties is None:
         return ""
-    return styles.fonts.get(_read_value(of_paragraph, "pStyle"), "")
+    return styles.fonts.get(read_value(paragraph_properties, "pStyle"), "")
 
 
 def _choose_symbol_font(names: list[str], run: Any) -> str:
-    """Return the symbol font of a run, from the font of its Latin letters.
+    """Return the symbol font of a run that names some fonts, that of its Latin letters first.
 
-    If all its letters are private ones, any font that the run names counts.
+    The first one decides. If the run has private letters, any of them may be the symbol font.
     """
     font = find_symbol_font(names[0])
     if font:
         return font
-    text = "".join(node.text or "" for node in run.iter(f"{_W}t"))
+    text = "".join(node.text or "" for node in run.iter(f"{W}t"))
     if PRIVATE_LETTER.search(text):
         return next(filter(None, map(find_symbol_font, names)), "")
     return ""
 
 
-def _list_font_names(fonts: Any) -> Iterator[str]:
-    for kind in (*_FONT_KINDS, "eastAsia"):
-        if name := fonts.get(f"{_W}{kind}"):
-            yield str(name)
+def _list_font_names(properties: Any) -> list[str]:
+    """Return the names of the fonts in the properties of a run, that of Latin letters first."""
+    fonts = properties.find(f"{W}rFonts")
+    if fonts is None:
+        return []
+    names = [fonts.get(f"{W}{kind}") for kind in _FONT_KINDS]
+    return [str(name) for name in names if name]
 
 
 def _is_lifted(properties: Any) -> bool:
     """Tell whether a run stands so many half points above its line that it is a superscript."""
-    position = _read_value(properties, "position")
+    position = read_value(properties, "position")
     return position.isdecimal() and int(position) >= _MIN_LIFT
 
 
-def _raise(properties: Any) -> None:
+def _make_superscript(properties: Any) -> None:
+    """Align a run that is raised in another way as a superscript, which office_oxide reads."""
     from lxml import etree
 
-    alignment = properties.find(f"{_W}vertAlign")
+    alignment = properties.find(f"{W}vertAlign")
     if alignment is None:
-        alignment = etree.SubElement(properties, f"{_W}vertAlign")
-    elif alignment.get(f"{_W}val") != "baseline" or not _is_lifted(properties):
+        alignment = etree.SubElement(properties, f"{W}vertAlign")
+    elif alignment.get(f"{W}val") != "baseline" or not _is_lifted(properties):
         return
-    alignment.set(f"{_W}val", "superscript")
+    alignment.set(f"{W}val", "superscript")
 
 
 def read_styles(package: ZipFile, body: bytes) -> Styles:
@@ -211,62 +225,58 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
     if b"Style w:val=" not in body or _STYLES not in package.namelist():
         return Styles()
     sheet = package.read(_STYLES)
-    used: list[bytes] = []
-    if _RAISED_STYLE.search(sheet):
-        used = _RUN_STYLE.findall(body)
-    may_raise = any(not style.endswith(_REFERENCES) for style in used)
+    may_raise = _RAISED_STYLE.search(sheet) is not None and any(
+        not style.decode("utf-8", "replace").endswith(_REFERENCE_STYLES)
+        for style in _RUN_STYLE.findall(body)
+    )
     if not may_raise and not any(mark in sheet for mark in _FONT_MARKS):
         return Styles()
-    styles = {
-        str(style.get(f"{_W}styleId") or ""): style
-        for style in parse_xml(sheet).iterchildren(f"{_W}style")
-    }
+    styles = index_styles(sheet)
     fonts: dict[str, str] = {}
     raised: set[str] = set()
     for name in styles:
-        if font := _find_style_font(name, styles):
+        font = _find_style_font(name, styles)
+        if font:
             fonts[name] = font
-        if not name.encode().endswith(_REFERENCES) and _is_raised(name, styles):
+        if not name.endswith(_REFERENCE_STYLES) and _is_raised(name, styles):
             raised.add(name)
     marks = tuple(f'="{name}"'.encode() for name in (*fonts, *raised) if name)
     return Styles(fonts, frozenset(raised), marks)
 
 
-def _find_style_font(name: str, styles: Mapping[str, Any]) -> str:
-    """Return the symbol font that a style names, or that of the style on which it is based."""
+def _list_bases(name: str, styles: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield a style and the styles on which it is based, nearest first."""
+    # Styles may be based on each other in a circle.
     for _ in range(_MAX_STYLE_DEPTH):
         style = styles.get(name)
         if style is None:
-            return ""
-        fonts = style.find(f"{_W}rPr/{_W}rFonts")
-        if fonts is not None:
-            return find_symbol_font(next(_list_font_names(fonts), ""))
-        name = _read_value(style, "basedOn")
+            return
+        yield style
+        name = read_value(style, "basedOn")
+
+
+def _find_style_font(name: str, styles: Mapping[str, Any]) -> str:
+    """Return the symbol font that a style names, or that of the style on which it is based."""
+    for style in _list_bases(name, styles):
+        properties = style.find(f"{W}rPr")
+        if properties is not None and properties.find(f"{W}rFonts") is not None:
+            names = _list_font_names(properties)
+            return find_symbol_font(names[0]) if names else ""
     return ""
 
 
 def _is_raised(name: str, styles: Mapping[str, Any]) -> bool:
     """Tell whether a style raises its text, or the style on which it is based does."""
-    for _ in range(_MAX_STYLE_DEPTH):
-        style = styles.get(name)
-        if style is None:
+    for style in _list_bases(name, styles):
+        properties = style.find(f"{W}rPr")
+        if properties is None:
+            continue
+        alignment = read_value(properties, "vertAlign")
+        if alignment == "superscript" or _is_lifted(properties):
+            return True
+        if alignment or read_value(properties, "position"):
             return False
-        properties = style.find(f"{_W}rPr")
-        if properties is not None:
-            alignment = _read_value(properties, "vertAlign")
-            if alignment == "superscript" or _is_lifted(properties):
-                return True
-            if alignment or _read_value(properties, "position"):
-                return False
-        name = _read_value(style, "basedOn")
     return False
-
-
-def _read_value(parent: Any, name: str) -> str:
-    child = parent.find(f"{_W}{name}")
-    if child is None:
-        return ""
-    return str(child.get(f"{_W}val") or "")
 
 
 def _rewrite_slide(root: Any) -> None:
@@ -276,24 +286,23 @@ def _rewrite_slide(root: Any) -> None:
             continue
         properties = run.find(f"{_A}rPr")
         if properties is not None and _PERCENT.fullmatch(properties.get("baseline") or ""):
-            # office_oxide knows only thousandths.
+            # office_oxide knows only thousandths of a percent.
             percent = float(properties.get("baseline")[:-1])
             properties.set("baseline", str(round(1000 * percent)))
-        letters = _read_typeface(properties, "latin")
-        if font := find_symbol_font(letters):
-            text.text = show_symbols(font, text.text)
-            continue
-        font = find_symbol_font(_read_typeface(properties, "sym"))
-        # PowerPoint's arrow may be `à` in Wingdings.
-        is_one_sign = len(text.text.strip()) == 1 and not text.text.isascii()
-        is_symbol = is_one_sign or PRIVATE_LETTER.search(text.text) is not None
-        text.text = _show_text(font if is_symbol else "", text.text)
+        font = _find_typeface(properties, "latin")
+        if not font:
+            # PowerPoint's arrow may be `à` in Wingdings.
+            is_one_sign = len(text.text.strip()) == 1 and not text.text.isascii()
+            if is_one_sign or PRIVATE_LETTER.search(text.text):
+                font = _find_typeface(properties, "sym")
+        text.text = _show_text(font, text.text)
 
 
-def _read_typeface(properties: Any, kind: str) -> str:
+def _find_typeface(properties: Any, kind: str) -> str:
+    """Return the symbol font of a run for a kind of letters, `latin` or `sym`, else empty."""
     if properties is None:
         return ""
     font = properties.find(f"{_A}{kind}")
     if font is None:
         return ""
-    return str(font.get("typeface") or "")
+    return find_symbol_font(str(font.get("typeface") or ""))

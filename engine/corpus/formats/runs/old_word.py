@@ -13,6 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import pairwise
 
 from engine.corpus.formats.containers import open_compound
 from engine.corpus.formats.runs.superscripts import write_superscript
@@ -24,27 +25,36 @@ from engine.corpus.formats.runs.symbols import (
 
 _STREAM = "WordDocument"
 _MAGIC = 0xA5EC
-_PAGE = 512
+# Offsets in the header of the stream: flags, and where the table stream has the names of fonts, the
+# pages of formatted runs, and the pieces of the text.
+_FLAGS_AT = 0x0A
+_FONTS_AT = 0x0112
+_RUNS_AT = 0x00FA
+_PIECES_AT = 0x01A2
+_USES_TABLE_1 = 0x0200
+_PAGE = 512  # bytes
+# Numbers of properties ("sprms") of a run.
 _SYMBOL = 0x6A09
 _FONT = 0x4A4F
-_HEIGHT = 0x2A48
+_SUPERSCRIPT = 0x2A48
 _LIFT = 0x4845
 _MIN_LIFT = 3  # half points
 _BEFORE = 40  # bytes
-_LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
-"""Bytes of what follows a property's number, by its three highest bits; 6 gives its own length."""
+_OPERAND_LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
+"""Bytes of a property's operand by the three highest bits of its number; for 6, it names them."""
 _MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|\x48\x2a\x01|\x45\x48|[\x00-\xff]\xf0")
+"""The number of one of these properties, or a private letter."""
 _MAX_RUNS = 100_000
-_NAME_AT = 40
+_FONT_NAME_AT = 40
 _HIGH_CHARACTERS = bytes(range(0xFF, 0x7F, -1)).decode("cp1252", "ignore")
 _STAND_INS = [char for char in _HIGH_CHARACTERS if char.isalpha()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Letters with the same properties, as places in the stream.
+    """Letters with the same properties, from one offset in the stream to another.
 
-    `font` is their symbol font, and `symbol` the symbol that stands in each place.
+    `font` is their symbol font, and `symbol` the symbol that each of them stands for.
     """
 
     start: int
@@ -56,27 +66,30 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Letters that are stored alike, as places in the stream."""
+    """Letters of 1 or 2 bytes each, from one offset in the stream to another."""
 
     start: int
     end: int
     width: int
 
+    @property
+    def codec(self) -> str:
+        """The encoding of the letters."""
+        return "cp1252" if self.width == 1 else "utf-16-le"
+
 
 @dataclass(slots=True)
 class ShownSymbols:
-    """A Word 97 file whose symbols are characters.
+    """A Word 97 file with symbols as text.
 
-    `stand_ins` are letters of its text to replace after reading.
+    `stand_ins` are the letters that stand in for symbols until its text has been read.
     """
 
     content: bytes
     stand_ins: dict[str, str] = field(default_factory=dict)
 
     def replace_in(self, text: str) -> str:
-        """Write the symbols into a text of the file."""
-        if not self.stand_ins:
-            return text
+        """Return a text that was read from the file with its symbols."""
         symbols = {ord(letter): symbol for letter, symbol in self.stand_ins.items()}
         return text.translate(symbols)
 
@@ -91,26 +104,26 @@ def write_shown_symbols(content: bytes) -> ShownSymbols:
         stream = file.read(_STREAM)
         if struct.unpack_from("<H", stream)[0] != _MAGIC or not _MAY_SHOW_SYMBOLS.search(stream):
             return ShownSymbols(content)
-        flags = struct.unpack_from("<H", stream, 0x0A)[0]
-        table = file.read("1Table" if flags & 0x0200 else "0Table")
-        fonts = _read_fonts(_read_part(stream, table, 0x0112))
-        runs = list(_read_runs(stream, _read_part(stream, table, 0x00FA), fonts))
+        (flags,) = struct.unpack_from("<H", stream, _FLAGS_AT)
+        table = file.read("1Table" if flags & _USES_TABLE_1 else "0Table")
+        fonts = _read_fonts(_read_structure(stream, table, _FONTS_AT))
+        runs = list(_read_runs(stream, _read_structure(stream, table, _RUNS_AT), fonts))
         if not runs:
             return ShownSymbols(content)
-        pieces = _read_pieces(_read_part(stream, table, 0x01A2))
+        pieces = _read_pieces(_read_structure(stream, table, _PIECES_AT))
         return _rewrite(content, stream, runs, pieces)
     except (ValueError, struct.error, IndexError):
         return ShownSymbols(content)
 
 
-def _read_part(stream: bytes, table: bytes, at: int) -> bytes:
-    """Return a structure of the table stream whose place and length are in the header at `at`."""
+def _read_structure(stream: bytes, table: bytes, at: int) -> bytes:
+    """Return a structure of the table stream; the header names its offset and length at `at`."""
     start, length = struct.unpack_from("<II", stream, at)
     return table[start : start + length]
 
 
 def _read_fonts(names: bytes) -> dict[int, str]:
-    """Return the symbol fonts of a file by number."""
+    """Return the symbol fonts of a file by number, from the list of all its fonts."""
     fonts: dict[int, str] = {}
     if len(names) < 4:
         return fonts
@@ -119,78 +132,97 @@ def _read_fonts(names: bytes) -> dict[int, str]:
     for number in range(count):
         if at >= len(names):
             break
-        length = names[at] + 1
-        name = names[at + _NAME_AT : at + length].decode("utf-16-le", "replace").partition("\0")[0]
-        if font := find_symbol_font(name):
+        # An entry begins with the length of its rest; other names may follow the first.
+        end = at + names[at] + 1
+        name, _, _ = names[at + _FONT_NAME_AT : end].decode("utf-16-le", "replace").partition("\0")
+        font = find_symbol_font(name)
+        if font:
             fonts[number] = font
-        at += length
+        at = end
     return fonts
 
 
-def _read_runs(stream: bytes, places: bytes, fonts: Mapping[int, str]) -> Iterator[_Run]:
-    """Yield the runs of letters that are raised or in symbol fonts, and of inserted symbols."""
-    count = (len(places) - 4) // 8
-    for (page,) in struct.iter_unpack("<I", places[4 * (count + 1) : 4 * (2 * count + 1)]):
-        start = (page & 0x3FFFFF) * _PAGE
-        formatted = stream[start : start + _PAGE]
-        if len(formatted) < _PAGE:
+def _read_runs(stream: bytes, pages: bytes, fonts: Mapping[int, str]) -> Iterator[_Run]:
+    """Yield the runs of letters that are raised or in symbol fonts, and of inserted symbols.
+
+    `pages` holds the bounds of pages of formatted runs, of 4 bytes each, then the pages' numbers.
+    """
+    count = (len(pages) - 4) // 8
+    for (number,) in struct.iter_unpack("<I", pages[4 * (count + 1) : 4 * (2 * count + 1)]):
+        page_start = (number & 0x3FFFFF) * _PAGE
+        page = stream[page_start : page_start + _PAGE]
+        if len(page) < _PAGE:
             continue
-        runs = formatted[-1]
-        bounds = struct.unpack_from(f"<{runs + 1}I", formatted)
-        for number in range(runs):
-            at = 2 * formatted[4 * (runs + 1) + number]
+        # A page begins with the bounds of its runs, then a byte for each run: half the offset in
+        # the page at which it has the run's properties, after their length. It ends in their count.
+        run_count = page[-1]
+        bounds = struct.unpack_from(f"<{run_count + 1}I", page)
+        for index, (start, end) in enumerate(pairwise(bounds), 4 * (run_count + 1)):
+            at = 2 * page[index]
             if not at:
                 continue
-            properties = formatted[at + 1 : at + 1 + formatted[at]]
-            run = _read_run(bounds[number], bounds[number + 1], properties, fonts)
+            properties = page[at + 1 : at + 1 + page[at]]
+            run = _read_run(start, end, properties, fonts)
             if run.font or run.symbol or run.is_raised:
                 yield run
 
 
 def _read_run(start: int, end: int, properties: bytes, fonts: Mapping[int, str]) -> _Run:
-    """Return the run between two places with its properties."""
+    """Return the run between two offsets with its properties."""
     font = ""
     symbol = ""
     is_raised = False
-    at = 0
-    while at + 2 < len(properties):
-        (kind,) = struct.unpack_from("<H", properties, at)
-        operand = at + 2
-        length = _LENGTHS.get(kind >> 13)
-        if length is None:
-            length = properties[operand] + 1
-        if kind == _HEIGHT:
-            is_raised = properties[operand] == 1
-        elif kind == _LIFT and operand + 2 <= len(properties):
-            is_raised = struct.unpack_from("<h", properties, operand)[0] >= _MIN_LIFT
-        elif kind == _FONT and operand + 2 <= len(properties):
-            font = fonts.get(struct.unpack_from("<H", properties, operand)[0], "")
-        elif kind == _SYMBOL and operand + 4 <= len(properties):
-            number, code = struct.unpack_from("<HH", properties, operand)
-            if number in fonts:
-                symbol = show_symbols(fonts[number], chr(code))
+    for number, operand in _split_properties(properties):
+        if number == _SUPERSCRIPT:
+            is_raised = operand[0] == 1
+        elif number == _LIFT:
+            is_raised = int.from_bytes(operand, "little", signed=True) >= _MIN_LIFT
+        elif number == _FONT:
+            font = fonts.get(int.from_bytes(operand, "little"), "")
+        elif number == _SYMBOL:
+            symbol_font, code = struct.unpack("<HH", operand)
+            if symbol_font in fonts:
+                symbol = show_symbols(fonts[symbol_font], chr(code))
             else:
                 symbol = remove_private_letters(chr(code))
             if not symbol or not symbol.isprintable():
                 symbol = " "
-        at = operand + length
     return _Run(start, end, font, symbol, is_raised)
 
 
-def _read_pieces(table: bytes) -> list[_Piece]:
+def _split_properties(properties: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield (number, operand) of each property of a run."""
     at = 0
-    while table[at] == 1:
-        at += 3 + struct.unpack_from("<H", table, at + 1)[0]
-    (length,) = struct.unpack_from("<I", table, at + 1)
-    places = table[at + 5 : at + 5 + length]
-    count = (len(places) - 4) // 12
-    bounds = struct.unpack_from(f"<{count + 1}I", places)
+    while at + 2 < len(properties):
+        (number,) = struct.unpack_from("<H", properties, at)
+        start = at + 2
+        length = _OPERAND_LENGTHS.get(number >> 13)
+        if length is None:
+            length = properties[start] + 1
+        at = start + length
+        if at <= len(properties):
+            yield number, properties[start:at]
+
+
+def _read_pieces(structure: bytes) -> list[_Piece]:
+    """Return the pieces of the text, from the structure that lists them."""
+    # Properties that are of no interest here come first, each a 1, its length and its bytes.
+    at = 0
+    while structure[at] == 1:
+        at += 3 + struct.unpack_from("<H", structure, at + 1)[0]
+    (length,) = struct.unpack_from("<I", structure, at + 1)
+    table = structure[at + 5 : at + 5 + length]
+    # Bounds in characters, of 4 bytes each, then 8 bytes for each piece; its offset is in the
+    # middle of them.
+    count = (len(table) - 4) // 12
+    bounds = struct.unpack_from(f"<{count + 1}I", table)
     pieces: list[_Piece] = []
     for number in range(count):
-        (place,) = struct.unpack_from("<I", places, 4 * (count + 1) + 8 * number + 2)
+        (offset,) = struct.unpack_from("<I", table, 4 * (count + 1) + 8 * number + 2)
         width = 2
-        start = place & 0x3FFFFFFF
-        if place & 0x40000000:
+        start = offset & 0x3FFFFFFF
+        # Letters of one byte have twice their offset, with this mark.
+        if offset & 0x40000000:
             width = 1
             start //= 2
         end = start + width * (bounds[number + 1] - bounds[number])
@@ -199,17 +231,18 @@ def _read_pieces(table: bytes) -> list[_Piece]:
 
 
 def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piece]) -> ShownSymbols:
+    """Write symbols and superscripts in place of the letters that show them."""
     written = bytearray(stream)
-    free = _find_unused_letters(stream, pieces)
+    unused = _find_unused_letters(stream, pieces)
+    # What is written for each symbol that does not fit into the bytes of its letter.
     letters: dict[str, str] = {}
     for run, piece in _find_overlaps(runs, pieces):
-        codec = "cp1252" if piece.width == 1 else "utf-16-le"
-        for at, symbol in _find_symbols(stream, run, piece, codec):
+        for at, symbol in _find_symbols(stream, run, piece):
             if piece.width == 1 or ord(symbol) > 0xFFFF:
                 if symbol not in letters:
-                    letters[symbol] = _take_letter(symbol, free)
+                    letters[symbol] = _take_letter(symbol, unused)
                 symbol = letters[symbol]
-            written[at : at + piece.width] = symbol.encode(codec)
+            written[at : at + piece.width] = symbol.encode(piece.codec)
     if written == stream:
         return ShownSymbols(content)
     stand_ins = {
@@ -218,19 +251,21 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
     return ShownSymbols(_replace_stream(content, bytes(written)), stand_ins)
 
 
-def _find_symbols(stream: bytes, run: _Run, piece: _Piece, codec: str) -> Iterator[tuple[int, str]]:
-    """Yield the place of each character of a run that shows another one, and what it shows."""
-    end = min(run.end, piece.end, len(stream)) - piece.width + 1
+def _find_symbols(stream: bytes, run: _Run, piece: _Piece) -> Iterator[tuple[int, str]]:
+    """Yield (offset, symbol) for each character in a run and a piece that shows another one."""
     start = max(run.start, piece.start)
+    end = min(run.end, piece.end, len(stream))
     raised = ""
     if run.is_raised and not run.font and not run.symbol:
-        before = stream[max(piece.start, start - _BEFORE) : start].decode(codec, "replace")
-        text = stream[start : end + piece.width - 1].decode(codec, "replace")
+        before = stream[max(piece.start, start - _BEFORE) : start].decode(piece.codec, "replace")
+        text = stream[start:end].decode(piece.codec, "replace")
         raised = write_superscript(text, before)
+        # The stream has no place for a blank before it.
         if len(raised) != len(text):
             return
-    for at in range(start, end, piece.width):
-        char = stream[at : at + piece.width].decode(codec, "replace")
+    for at in range(start, end - piece.width + 1, piece.width):
+        char = stream[at : at + piece.width].decode(piece.codec, "replace")
+        # Control characters end paragraphs and cells.
         if char < " " and not run.symbol:
             continue
         if raised:
@@ -246,20 +281,21 @@ def _find_overlaps(runs: list[_Run], pieces: list[_Piece]) -> Iterator[tuple[_Ru
     pieces = sorted(pieces, key=lambda piece: piece.start)
     starts = [piece.start for piece in pieces]
     for run in runs[:_MAX_RUNS]:
+        # The piece in which the run begins is the last one that starts before it.
         first = max(0, bisect_right(starts, run.start) - 1)
         for piece in pieces[first : bisect_left(starts, run.end)]:
             yield run, piece
 
 
-def _take_letter(symbol: str, free: list[str]) -> str:
+def _take_letter(symbol: str, unused: list[str]) -> str:
     """Return what is written for a symbol: itself, or a letter that the file does not use.
 
-    It is a blank if no such letter is left.
+    The letter is removed from `unused`. It is a blank if none is left.
     """
     if symbol.encode("cp1252", "ignore"):
         return symbol
-    if free:
-        return free.pop(0)
+    if unused:
+        return unused.pop(0)
     return " "
 
 
@@ -267,12 +303,12 @@ def _find_unused_letters(stream: bytes, pieces: list[_Piece]) -> list[str]:
     """Return letters of 8 bits that no piece of the file holds."""
     used: set[str] = set()
     for piece in pieces:
-        text = stream[piece.start : piece.end]
-        used.update(text.decode("cp1252" if piece.width == 1 else "utf-16-le", "replace"))
+        used.update(stream[piece.start : piece.end].decode(piece.codec, "replace"))
     return [letter for letter in _STAND_INS if letter not in used]
 
 
 def _replace_stream(content: bytes, stream: bytes) -> bytes:
+    """Return a compound file with another stream of the same length for its text."""
     from olefile import OleFileIO
 
     file = BytesIO(content)

@@ -8,20 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.runs.symbols import FONT_NAMES, find_symbol_font, show_symbols
-from engine.corpus.formats.word_numbers import parse_xml
+from engine.corpus.formats.xml_parts import parse_xml, serialise_xml
 
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _FORMAT = "{urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0}"
 _SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
-_RAISED = re.compile(r"super|[1-9]")
+# `super 58%`, or a height in percent above the line.
+_RAISED_POSITION = re.compile(r"super|[1-9]")
 _MAY_RAISE = re.compile(rb"text-position=[\"'](?:super|[1-9])")
 _FONT_NAMES = re.compile(FONT_NAMES)
+# `<text:s text:c="3"/>`, three blanks.
 _BLANKS = re.compile(rb"\s?(?:<text:s\b[^<>]*(?:/>|></text:s>))+")
 _FURIGANA = re.compile(rb"<text:ruby-text\b[^<>]*>[^<]*</text:ruby-text>")
 _SHAPES = (
@@ -39,13 +42,13 @@ _SHAPES = (
     "caption",
 )
 _SHAPE = re.compile(rf"<draw:(?:{'|'.join(_SHAPES)})\b[^<>]*(?<!/)>".encode())
-_BEFORE = 20  # characters
+_MAX_BEFORE = 20  # characters
 _MAX_STYLE_DEPTH = 10
 
 
 @dataclass(frozen=True, slots=True)
 class _Styles:
-    """The symbol font of each style by name, and the styles that raise their text."""
+    """The symbol font of each style by the style's name, and the styles that raise their text."""
 
     fonts: dict[str, str]
     raised: set[str]
@@ -54,8 +57,9 @@ class _Styles:
 def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
     """Write raised digits as superscripts and letters of symbol fonts as symbols.
 
-    Blanks that have an element of their own become plain ones, and furigana are left out. `styles`
-    is the `styles.xml` beside a `content.xml`. Content without any of these is returned unchanged.
+    Several blanks, which have an element of their own, become one, and furigana are left out.
+    `styles` is the `styles.xml` beside a `content.xml`. Content without any of these is returned
+    unchanged.
     """
     if b"<text:s" in content:
         content = _BLANKS.sub(b" ", content)
@@ -64,13 +68,15 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
     if b"</svg:title>" in content:
         # A longer description follows, without a blank.
         content = content.replace(b"</svg:title>", b" </svg:title>")
-    sheets = [sheet for sheet in (content, styles) if _may_change(sheet)]
-    if not sheets:
+    has_styles = _may_change_text(styles)
+    if not has_styles and not _may_change_text(content):
         return content
-    from lxml import etree
-
     root = parse_xml(content)
-    known = _read_styles([root, *map(parse_xml, sheets[sheets[0] is content :])])
+    # Content has styles of its own.
+    sheets = [root]
+    if has_styles:
+        sheets.append(parse_xml(styles))
+    known = _read_styles(sheets)
     changed = False
     for span in root.iter(f"{_TEXT}span"):
         style_name = str(span.get(f"{_TEXT}style-name"))
@@ -85,18 +91,18 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
                     before = node.text
                     changed = True
     if changed:
-        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+        return serialise_xml(root)
     return content
 
 
 def frame_shapes(content: bytes) -> bytes:
-    """Put the text of drawn shapes into text boxes.
+    """Put the text of drawn shapes into text boxes, and make a drawing a presentation.
 
     xberg reads the shapes of a slide only within a group, and runs those of a text together. It
-    reads no drawings, so their pages become slides.
+    reads no drawings.
     """
-    for tag in (b"<office:drawing", b"</office:drawing"):
-        content = content.replace(tag, tag.replace(b"drawing", b"presentation"))
+    content = content.replace(b"<office:drawing", b"<office:presentation")
+    content = content.replace(b"</office:drawing", b"</office:presentation")
     if not _SHAPE.search(content):
         return content
     from lxml import etree
@@ -111,19 +117,17 @@ def frame_shapes(content: bytes) -> bytes:
         etree.SubElement(shape, f"{_DRAW}text-box").extend(blocks)
         changed = True
     if changed:
-        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+        return serialise_xml(root)
     return content
 
 
-def part_text_boxes(content: bytes) -> bytes:
-    """Move the paragraphs of text boxes behind the paragraphs that hold these.
+def move_text_boxes(content: bytes) -> bytes:
+    """Move the paragraphs of text boxes behind the paragraphs that hold the boxes.
 
     xberg gives them twice otherwise, once run together. Captions of pictures are such boxes.
     """
     if b"<draw:text-box" not in content:
         return content
-    from lxml import etree
-
     root = parse_xml(content)
     # The last paragraph that was put behind each paragraph, so that boxes keep their order.
     last_behind: dict[Any, Any] = {}
@@ -131,35 +135,38 @@ def part_text_boxes(content: bytes) -> bytes:
         holders = [*box.iterancestors(f"{_TEXT}p", f"{_TEXT}h")]
         if not holders:
             continue
+        outermost = holders[-1]
         for paragraph in list(box):
-            end = holders[-1]
+            end = outermost
             while end in last_behind:
                 end = last_behind[end]
             end.addnext(paragraph)
-            last_behind[holders[-1]] = paragraph
+            last_behind[outermost] = paragraph
     if last_behind:
-        return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+        return serialise_xml(root)
     return content
 
 
-def _may_change(sheet: bytes) -> bool:
+def _may_change_text(sheet: bytes) -> bool:
+    """Tell whether a part may have styles that raise text or show symbols."""
     return _MAY_RAISE.search(sheet) is not None or _FONT_NAMES.search(sheet) is not None
 
 
 def _read_styles(roots: Sequence[Any]) -> _Styles:
-    """Return the styles of some parts that change how text is shown."""
+    """Return the styles in some parts that change how text is shown."""
     fonts: dict[str, str] = {}
     raised: set[str] = set()
+    # The name of the style whose position a style takes over.
     parents: dict[str, str] = {}
-    faces: dict[str, str] = {}
-    sheets: list[Any] = []
+    # The family of each font face that styles may name.
+    families: dict[str, str] = {}
     for root in roots:
         for face in root.iter(f"{_STYLE}font-face"):
-            faces[face.get(f"{_STYLE}name")] = face.get(f"{_SVG}font-family")
-        sheets += root.iter(f"{_STYLE}style")
-    for style in sheets:
+            families[face.get(f"{_STYLE}name")] = face.get(f"{_SVG}font-family")
+    for style in chain.from_iterable(root.iter(f"{_STYLE}style") for root in roots):
         name = str(style.get(f"{_STYLE}name"))
-        if parent := style.get(f"{_STYLE}parent-style-name"):
+        parent = style.get(f"{_STYLE}parent-style-name")
+        if parent:
             parents[name] = str(parent)
         properties = style.find(f"{_STYLE}text-properties")
         if properties is None:
@@ -168,12 +175,12 @@ def _read_styles(roots: Sequence[Any]) -> _Styles:
         if position is not None:
             # Its own position counts, not that of its parent.
             parents.pop(name, None)
-        if _RAISED.match(position or ""):
-            raised.add(name)
-        # The properties name a font themselves or by a face.
+            if _RAISED_POSITION.match(position):
+                raised.add(name)
         family = properties.get(f"{_FORMAT}font-family")
-        face = properties.get(f"{_STYLE}font-name")
-        if font := find_symbol_font(family or faces.get(face) or face or ""):
+        face_name = properties.get(f"{_STYLE}font-name")
+        font = find_symbol_font(family or families.get(face_name) or face_name or "")
+        if font:
             fonts[name] = font
     inherit = {name for name in parents if _inherits(name, parents, raised)}
     return _Styles(fonts, raised | inherit)
@@ -181,6 +188,7 @@ def _read_styles(roots: Sequence[Any]) -> _Styles:
 
 def _inherits(name: str, parents: Mapping[str, str], raised: Container[str]) -> bool:
     """Tell whether a style is based on one that raises text."""
+    # Styles may be based on each other in a circle.
     for _ in range(_MAX_STYLE_DEPTH):
         name = parents.get(name, "")
         if name in raised:
@@ -189,8 +197,10 @@ def _inherits(name: str, parents: Mapping[str, str], raised: Container[str]) -> 
 
 
 def _find_text_before(span: Any) -> str:
-    """Return the text before a span in its paragraph."""
-    before = span.getprevious()
-    if before is not None:
-        return str(before.tail or before.text or "")[-_BEFORE:]
-    return str(span.getparent().text or "")[-_BEFORE:]
+    """Return the end of the text before a span in its paragraph."""
+    previous = span.getprevious()
+    if previous is not None:
+        text = previous.tail or previous.text
+    else:
+        text = span.getparent().text
+    return str(text or "")[-_MAX_BEFORE:]

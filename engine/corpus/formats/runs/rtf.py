@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.corpus.formats.runs.superscripts import write_superscript
@@ -19,10 +18,11 @@ from engine.corpus.formats.runs.symbols import (
     show_symbols,
 )
 
-_FONT = re.compile(rb"\\f(\d{1,5})((?:\\[A-Za-z]+-?\d* ?|\{[^{}]*\}|[\s]+)*)([^;\\{}]{1,100})")
+# `\f3\fnil\fcharset2{\*\panose 05}Wingdings` in the table of fonts: the number and the name.
+_FONT = re.compile(rb"\\f(\d{1,5})(?:\\[A-Za-z]+-?\d* ?|\{[^{}]*\}|\s+)*([^;\\{}]{1,100})")
 _USED_FONT = re.compile(rb"\\f(\d{1,5})")
 _FONT_TABLE = re.compile(rb"\{\s*\\fonttbl\b")
-_MAX_FONT_TABLE_LENGTH = 2**18
+_MAX_FONT_TABLE_LENGTH = 2**18  # bytes
 _DEFAULT_FONT = re.compile(rb"\\deff(\d{1,5})")
 _VERBATIM = frozenset(
     (
@@ -53,7 +53,7 @@ _VERBATIM = frozenset(
 """Groups whose content is not text of the document."""
 _TEXT_WITHIN = frozenset((b"shptxt", b"fldrslt", b"result"))
 """Groups of text inside groups whose content is not text."""
-_CHARACTERS = frozenset(
+_CHARACTER_WORDS = frozenset(
     (
         b"emdash",
         b"endash",
@@ -66,10 +66,13 @@ _CHARACTERS = frozenset(
         b"emspace",
     )
 )
+"""Control words that stand for a character."""
 _SEPARATORS = (b"par", b"cell", b"row", b"sect", b"page", b"line", b"tab")
 """Words that separate what precedes them from what follows."""
-_RAISED = re.compile(rb"\\(?:super|up\d*)\b|\\u(?:-3[89]\d\d|-40\d\d|61[4-6]\d\d)")
-_JOINED = re.compile(
+# Words that raise text, and private letters: `\super`, `\up6`, `\u-3913`, `\u61623`.
+_MAY_CHANGE_TEXT = re.compile(rb"\\(?:super|up\d*)\b|\\u(?:-3[89]\d\d|-40\d\d|61[4-6]\d\d)")
+# `}ing`, `}\cf1 ing` or `}\'e4`.
+_LETTERS_AFTER_GROUP = re.compile(
     rb"\}(?:\\(?!(?:par|pard|cell|row|sect|line|tab|page|trowd|plain|listid|htmlrtf)\b)"
     rb"[a-z]++(?:-?\d++)? ?)*+[\r\n]*"
     rb"(?:[^\\{}\s;]|\\'|\\(?:em|en)dash|\\[lr]d?b?l?quote)"
@@ -79,7 +82,7 @@ _SPECIAL = frozenset(
     (
         *_VERBATIM,
         *_TEXT_WITHIN,
-        *_CHARACTERS,
+        *_CHARACTER_WORDS,
         *_SEPARATORS,
         b"u",
         b"f",
@@ -93,34 +96,36 @@ _SPECIAL = frozenset(
     )
 )
 """Words that change how what follows them is rewritten."""
-_OF_GROUPS = (*_VERBATIM, *_TEXT_WITHIN)
 
 
 def _build_alternation(words: Iterable[bytes]) -> bytes:
-    """Return a pattern that matches any of some words by their first letters.
+    """Return a pattern that matches any of some words: `(?:par(?:d)?|tab)` for par, pard and tab.
 
-    A plain list would be tried word by word.
+    It looks at each letter once, while a plain list would be tried word by word.
     """
     rests: dict[bytes, list[bytes]] = {}
     for word in sorted(words):
         rests.setdefault(word[:1], []).append(word[1:])
-    may_end = rests.pop(b"", None) is not None
+    # One of the words ends here.
+    is_optional = rests.pop(b"", None) is not None
     if not rests:
         return b""
     branches = [letter + _build_alternation(endings) for letter, endings in rests.items()]
-    return b"(?:%b)%b" % (b"|".join(branches), b"?" if may_end else b"")
+    return b"(?:%b)%b" % (b"|".join(branches), b"?" if is_optional else b"")
 
 
 def _build_token_pattern(special: Iterable[bytes], characters: bytes) -> re.Pattern[bytes]:
     """Return a pattern of the tokens of RTF.
 
-    Words that are not `special` are matched together with groups that hold no text. `characters`, a
-    pattern of what stands for text, are also matched together.
+    `special` are the words that are tokens of their own; other words are matched together with
+    groups that hold no text, `{\\*…}`. What `characters`, a pattern, matches in a row is one token.
     """
     return re.compile(
+        # \cf2 and {\*\bkmkstart a}, but neither special words nor groups with words of text.
         rb"(?P<other>(?:\\(?!%b(?![A-Za-z]))[A-Za-z]{1,32}(?:-?\d{1,10})? ?"
         rb"|\{\\\*(?!\s*\\fldinst)(?:[^\\{}]++|\\(?!%b(?![A-Za-z]))[^{}])*+\})+)"
         rb"|(?P<text>(?:%b)+)|(?P<brace>[{}])"
+        # \uc1, \'e4 and \~.
         rb"|\\(?P<word>[A-Za-z]{1,32})(?P<number>-?\d{1,10})? ?|\\'(?P<byte>[0-9a-fA-F]{2})"
         rb"|\\(?P<sign>[^A-Za-z])"
         % (
@@ -134,28 +139,30 @@ def _build_token_pattern(special: Iterable[bytes], characters: bytes) -> re.Patt
 
 _TOKEN = _build_token_pattern(_SPECIAL, rb"[^\\{}]++")
 _TOKEN_WITHOUT_SYMBOLS = _build_token_pattern(
-    (*_OF_GROUPS, *_CHARACTERS, b"u"),
+    (*_VERBATIM, *_TEXT_WITHIN, *_CHARACTER_WORDS, b"u"),
     rb"[^\\{}]++|\\'[0-9a-fA-F]{2}|\\[~_-]|\\u-?\d{1,10} ?|\\(?:%b)(?![A-Za-z]) ?"
-    % b"|".join(sorted(_CHARACTERS)),
+    % b"|".join(sorted(_CHARACTER_WORDS)),
 )
 """Tokens of a file without symbol fonts and superscripts, where all that stands for text stays."""
 _BRACE = re.compile(rb"[{}]")
 _NOT_VERBATIM = re.compile(rb"\\(?:bin|%b)(?![A-Za-z])" % b"|".join(sorted(_TEXT_WITHIN)))
 """What keeps a group from being copied as it is: text, or bytes that may look like braces."""
+# `SYMBOL 254 \\f "Wingdings"`, the instruction of a field that shows a symbol.
 _SYMBOL_FIELD = re.compile(
     rb"\bSYMBOL\s+(0[xX][0-9A-Fa-f]{1,4}|\d{1,5})\s[^{}]{0,40}?\\\\f\s+\"?([^\"\\{};]{1,40})"
 )
 _EMPTY_RESULT = re.compile(rb"\}+\s*\{\\fldrslt(?:[{\s]|\\[a-z]+-?\d* ?)*+\}")
-_MIN_RAISED = 3  # half points
-_BEFORE = 40  # characters
+_MIN_LIFT = 3  # half points
+_MAX_BEFORE = 40  # characters
+_MAX_STAND_INS = 8
 _MAX_GROUPS = 10_000
 _MAX_BACKSLASHES = 64  # before a brace
 
 
 class _State(NamedTuple):
-    """What applies in a group: its font, and how many characters stand in for one.
+    """What applies in a group: its font, whether its text is raised, or is not text at all.
 
-    Its text may be raised, or may not be text at all.
+    `stand_ins` is the number of characters after each `\\u` escape, for programs that lack it.
     """
 
     font: int
@@ -164,100 +171,252 @@ class _State(NamedTuple):
     is_verbatim: bool = False
 
 
-@dataclass(slots=True)
-class _Rewriting:
-    """The RTF written so far."""
+class _Rewriter:
+    """Writes the tokens of an RTF file, with symbols and superscripts as characters.
 
-    fonts: Mapping[int, str]
-    default_font: int
-    state: _State
-    groups: list[_State] = field(default_factory=list)
-    written: list[bytes] = field(default_factory=list)
-    run: list[bytes] = field(default_factory=list)
-    before: str = ""
-    # Number of stand-ins to skip for a character that was replaced.
-    skipped: int = 0
-    follows_group: bool = False
-    # Symbol of a field that shows one and has no result.
-    symbol: str = ""
+    `fonts` are the symbol fonts of the file by number.
+    """
 
-    def write_run(self) -> None:
+    def __init__(self, fonts: Mapping[int, str], default_font: int) -> None:
+        self._fonts = fonts
+        self._default_font = default_font
+        self.state = _State(default_font)
+        # The states of the groups around the current one.
+        self._outer_states: list[_State] = []
+        self.written: list[bytes] = []
+        # Letters that are not written yet, since they may need a group of their own.
+        self._letters: list[bytes] = []
+        # Whether a group with text ended already.
+        self._follows_group = False
+        # The end of the text so far, for superscripts.
+        self._text_before = ""
+        # The number of characters to skip, which stand in for one that was replaced.
+        self._skipped = 0
+        # What a field shows that has an instruction and no result.
+        self.field_symbol = ""
+
+    def write_letters(self) -> None:
         """Write the collected letters, in a group of their own if a group ended before them."""
-        if self.run:
-            letters = b"".join(self.run)
-            self.written.append(b"{%b}" % letters if self.follows_group else letters)
-            self.run.clear()
+        if self._letters:
+            letters = b"".join(self._letters)
+            self.written.append(b"{%b}" % letters if self._follows_group else letters)
+            self._letters.clear()
 
-    def add_text(self, text: str) -> None:
+    def copy(self, token: bytes) -> None:
+        """Write a token as it is."""
+        self.write_letters()
+        self.written.append(token)
+
+    def add(self, token: re.Match[bytes]) -> None:
+        """Write a token, or collect its letters."""
+        kind = token.lastgroup
+        if kind == "other":
+            self._skipped = 0
+            self.copy(token[0])
+        elif kind == "brace":
+            self._add_brace(token[0])
+        elif kind in ("word", "number"):
+            self._add_word(token)
+        elif self.state.is_verbatim:
+            self.written.append(token[0])
+        elif kind == "text":
+            self._add_text(token[0])
+        elif kind == "byte":
+            if not self._skip_stand_in():
+                self._show(token[0], chr(int(token["byte"], 16)))
+        else:
+            self._add_sign(token)
+
+    def _add_brace(self, brace: bytes) -> None:
+        self._skipped = 0
+        self.copy(brace)
+        if brace == b"{":
+            if len(self._outer_states) < _MAX_GROUPS:
+                self._outer_states.append(self.state)
+            return
+        if not self.state.is_verbatim:
+            self._follows_group = True
+        if self._outer_states:
+            self.state = self._outer_states.pop()
+        if self.field_symbol and not self.state.is_verbatim:
+            self._add_characters(self.field_symbol)
+            self.field_symbol = ""
+
+    def _add_word(self, token: re.Match[bytes]) -> None:
+        word = token["word"]
+        is_copied = self.state.is_verbatim and word not in _TEXT_WITHIN
+        if word == b"u" and not is_copied:
+            self._add_escape(token)
+        elif word in _CHARACTER_WORDS and not is_copied:
+            if not self._skip_stand_in():
+                self._add_as_written(token[0], " ")
+        else:
+            self._skipped = 0
+            self.copy(token[0])
+            if not is_copied:
+                self._update_state(word, token["number"])
+
+    def _add_text(self, letters: bytes) -> None:
+        if self._skipped:
+            letters = letters.lstrip(b"\r\n")
+            skipped = min(self._skipped, len(letters))
+            self._skipped -= skipped
+            letters = letters[skipped:]
+        if self.state.font in self._fonts or self.state.is_raised:
+            self._show(letters, letters.translate(None, b"\r\n").decode("latin-1"))
+        elif letters:
+            self._add_as_written(letters, letters[-_MAX_BEFORE:].decode("latin-1"))
+
+    def _add_sign(self, token: re.Match[bytes]) -> None:
+        sign = token["sign"]
+        if sign == b"*":
+            self.written.append(token[0])
+            self.state = self.state._replace(is_verbatim=True)
+        elif sign in b"\r\n":
+            # This ends a paragraph.
+            self.copy(token[0])
+        elif not self._skip_stand_in():
+            # `\-` is an optional hyphen, which is no text.
+            self._add_as_written(token[0], "" if sign == b"-" else sign.decode("latin-1"))
+
+    def _add_escape(self, token: re.Match[bytes]) -> None:
+        """Add the character of a `\\u` escape, or what it shows in a symbol font."""
+        code = int(token["number"] or 0)
+        if code < 0:
+            code &= 0xFFFF
+        char = ""
+        if code <= 0x10FFFF:
+            char = chr(code)
+        font = self._fonts.get(self.state.font)
+        if font:
+            symbol = show_symbols(font, char)
+        else:
+            symbol = remove_private_letters(char)
+        if symbol == char:
+            self._skipped = 0
+            self._add_as_written(token[0], char)
+            return
+        self._add_characters(symbol)
+        self._skipped = self.state.stand_ins
+
+    def _show(self, letters: bytes, text: str) -> None:
+        """Add letters of the file as its font and height show them.
+
+        `text` holds these letters in Latin-1.
+        """
+        font = self._fonts.get(self.state.font)
+        if font:
+            self._add_characters(show_symbols(font, text))
+            return
+        if self.state.is_raised and text.isascii():
+            raised = write_superscript(text, self._text_before)
+            if raised != text:
+                self._add_characters(raised)
+                return
+        self._add_as_written(letters, text)
+
+    def _add_characters(self, text: str) -> None:
         """Add characters that are not written as in the file."""
         stand_ins = b"?" * self.state.stand_ins
         for char in text:
-            self.run.append(_escape(char, stand_ins))
-        self._remember(text)
+            self._letters.append(_escape(char, stand_ins))
+        self._text_before = (self._text_before + text)[-_MAX_BEFORE:]
 
-    def add_as_written(self, letters: bytes, text: str) -> None:
-        """Add characters as the file has them."""
-        self.run.append(letters)
-        self._remember(text)
+    def _add_as_written(self, letters: bytes, text: str) -> None:
+        """Add characters as the file has them; `text` is what they show."""
+        self._letters.append(letters)
+        self._text_before = (self._text_before + text)[-_MAX_BEFORE:]
 
-    def _remember(self, text: str) -> None:
-        if len(text) >= _BEFORE:
-            self.before = text
-        else:
-            self.before = (self.before + text)[-_BEFORE:]
+    def _skip_stand_in(self) -> bool:
+        """Skip a character if it stands in for one that was replaced; tell whether it does."""
+        if self._skipped:
+            self._skipped -= 1
+            return True
+        return False
+
+    def _update_state(self, word: bytes, digits: bytes | None) -> None:
+        """Change the state of the current group as a control word says."""
+        state = self.state
+        number = int(digits) if digits else None
+        if word in _VERBATIM:
+            state = state._replace(is_verbatim=True)
+        elif word in _TEXT_WITHIN:
+            state = state._replace(is_verbatim=False)
+        elif word == b"f":
+            if self._fonts:
+                state = state._replace(font=number or 0)
+        elif word == b"uc":
+            state = state._replace(stand_ins=min(max(number or 0, 0), _MAX_STAND_INS))
+        elif word == b"plain":
+            state = state._replace(font=self._default_font, is_raised=False)
+        elif word == b"super":
+            state = state._replace(is_raised=number != 0)
+        elif word == b"up":
+            state = state._replace(is_raised=number is None or number >= _MIN_LIFT)
+        elif word in (b"nosupersub", b"sub", b"dn"):
+            state = state._replace(is_raised=False)
+        elif word in _SEPARATORS:
+            self._text_before = ""
+        self.state = state
+
+
+def _escape(char: str, stand_ins: bytes) -> bytes:
+    """Return a character as RTF writes it, with stand-ins if it is not ASCII."""
+    if not char.isascii():
+        return b"\\u%d" % ord(char) + (stand_ins or b" ")
+    if char in "\\{}":
+        return b"\\" + char.encode()
+    return char.encode()
 
 
 def rewrite(content: bytes) -> bytes:
     """Put letters after groups into groups, and write symbols and superscripts as characters."""
     body = max(0, content.find(b"\\pard"))
     fonts = _read_used_fonts(content, body)
-    has_symbols = bool(fonts) or _RAISED.search(content, body) is not None
+    has_symbols = bool(fonts) or _MAY_CHANGE_TEXT.search(content, body) is not None
     has_fields = _SYMBOL_FIELD.search(content, body) is not None
-    if not has_symbols and not has_fields and not _JOINED.search(content, body):
+    if not has_symbols and not has_fields and not _LETTERS_AFTER_GROUP.search(content, body):
         return content
-    default = _DEFAULT_FONT.search(content)
-    font = 0
-    if default:
-        font = int(default[1])
+    default_font = _DEFAULT_FONT.search(content)
+    rewriter = _Rewriter(fonts, int(default_font[1]) if default_font else 0)
     pattern = _TOKEN if has_symbols else _TOKEN_WITHOUT_SYMBOLS
-    rewriting = _Rewriting(fonts, font, _State(font))
     next_exception = -1
     position = 0
     while token := pattern.match(content, position):
         position = token.end()
         if token["word"] == b"bin":
+            # Bytes follow, as many as its number says.
             length = max(0, int(token["number"] or 0))
-            rewriting.write_run()
-            rewriting.written.append(content[token.start() : position + length])
+            rewriter.copy(content[token.start() : position + length])
             position += length
             continue
-        was_verbatim = rewriting.state.is_verbatim
-        _add(rewriting, token)
-        if was_verbatim or not rewriting.state.is_verbatim:
+        was_verbatim = rewriter.state.is_verbatim
+        rewriter.add(token)
+        if was_verbatim or not rewriter.state.is_verbatim:
             continue
         # The rest of a group without text is copied as a whole.
         if next_exception < position:
             next_exception = _find_next_exception(content, position)
-        end = _find_end(content, position, next_exception)
-        if end < next_exception or end == len(content):
+        group_end = _find_group_end(content, position, next_exception)
+        if group_end < next_exception or group_end == len(content):
             if has_fields:
-                rewriting.symbol = _read_symbol_field(content, position, end)
-            rewriting.written.append(content[position:end])
-            position = end
-    rewriting.write_run()
-    return b"".join((*rewriting.written, content[position:]))
+                rewriter.field_symbol = _read_symbol_field(content, position, group_end)
+            rewriter.written.append(content[position:group_end])
+            position = group_end
+    rewriter.write_letters()
+    return b"".join((*rewriter.written, content[position:]))
 
 
 def _find_next_exception(content: bytes, start: int) -> int:
-    """Return where the next control word is that keeps a group from being copied, else the end."""
+    """Return the offset of the next word that keeps a group from being copied, else of the end."""
     match = _NOT_VERBATIM.search(content, start)
     if match:
         return match.start()
     return len(content)
 
 
-def _find_end(content: bytes, start: int, end: int) -> int:
-    """Return where the group around `start` ends, at its brace, or `end` if that is first."""
+def _find_group_end(content: bytes, start: int, end: int) -> int:
+    """Return the offset of the brace that ends the group around `start`, at most `end`."""
     depth = 1
     for brace in _BRACE.finditer(content, start, end):
         at = brace.start()
@@ -270,12 +429,13 @@ def _find_end(content: bytes, start: int, end: int) -> int:
 
 
 def _is_escaped(content: bytes, at: int) -> bool:
+    """Tell whether an odd number of backslashes precede a brace."""
     before = content[max(0, at - _MAX_BACKSLASHES) : at]
     return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
 
 
 def _read_symbol_field(content: bytes, start: int, end: int) -> str:
-    """Return what a field with its instruction between `start` and `end` shows, as for SYMBOL 254.
+    """Return the symbol that a field shows whose instruction is between `start` and `end`.
 
     Empty for another field, and for one with a result.
     """
@@ -284,164 +444,8 @@ def _read_symbol_field(content: bytes, start: int, end: int) -> str:
         return ""
     code, name = instruction.groups()
     number = int(code, 16 if code[:2].lower() == b"0x" else 10)
-    return show_symbols(find_symbol_font(name.decode("latin-1").strip()), chr(number))
-
-
-def _add(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
-    kind = token.lastgroup
-    if kind == "other":
-        rewriting.skipped = 0
-        rewriting.write_run()
-        rewriting.written.append(token[0])
-    elif kind == "brace":
-        _add_brace(rewriting, token[0])
-    elif kind in ("word", "number"):
-        _add_word(rewriting, token)
-    elif rewriting.state.is_verbatim:
-        rewriting.written.append(token[0])
-    elif kind == "text":
-        _add_letters(rewriting, token[0])
-    elif kind == "byte":
-        if not _is_skipped(rewriting):
-            _add_run(rewriting, token[0], chr(int(token["byte"], 16)))
-    else:
-        _add_sign(rewriting, token)
-
-
-def _add_word(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
-    word = token["word"]
-    if rewriting.state.is_verbatim and word not in _TEXT_WITHIN:
-        rewriting.skipped = 0
-        rewriting.write_run()
-        rewriting.written.append(token[0])
-    elif word == b"u":
-        _add_escape(rewriting, token)
-    elif word in _CHARACTERS:
-        if not _is_skipped(rewriting):
-            rewriting.add_as_written(token[0], " ")
-    else:
-        rewriting.skipped = 0
-        rewriting.write_run()
-        rewriting.written.append(token[0])
-        rewriting.state = _find_state_after(word, token["number"], rewriting)
-
-
-def _add_brace(rewriting: _Rewriting, brace: bytes) -> None:
-    rewriting.skipped = 0
-    rewriting.write_run()
-    rewriting.written.append(brace)
-    if brace == b"{":
-        if len(rewriting.groups) < _MAX_GROUPS:
-            rewriting.groups.append(rewriting.state)
-        return
-    rewriting.follows_group = rewriting.follows_group or not rewriting.state.is_verbatim
-    if rewriting.groups:
-        rewriting.state = rewriting.groups.pop()
-    if rewriting.symbol and not rewriting.state.is_verbatim:
-        rewriting.add_text(rewriting.symbol)
-        rewriting.symbol = ""
-
-
-def _add_letters(rewriting: _Rewriting, letters: bytes) -> None:
-    if rewriting.skipped:
-        rest = letters.lstrip(b"\r\n")
-        taken = min(rewriting.skipped, len(rest))
-        rewriting.skipped -= taken
-        letters = rest[taken:]
-    if rewriting.state.font in rewriting.fonts or rewriting.state.is_raised:
-        _add_run(rewriting, letters, letters.translate(None, b"\r\n").decode("latin-1"))
-    elif letters:
-        rewriting.add_as_written(letters, letters[-_BEFORE:].decode("latin-1"))
-
-
-def _add_run(rewriting: _Rewriting, letters: bytes, text: str) -> None:
-    """Add letters of the file as its font and height show them.
-
-    `text` holds these letters in Latin-1.
-    """
-    if font := rewriting.fonts.get(rewriting.state.font):
-        rewriting.add_text(show_symbols(font, text))
-        return
-    if rewriting.state.is_raised and text.isascii():
-        raised = write_superscript(text, rewriting.before)
-        if raised != text:
-            rewriting.add_text(raised)
-            return
-    rewriting.add_as_written(letters, text)
-
-
-def _add_sign(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
-    sign = token["sign"]
-    if sign == b"*":
-        rewriting.written.append(token[0])
-        rewriting.state = rewriting.state._replace(is_verbatim=True)
-    # This ends a paragraph.
-    elif sign in b"\r\n":
-        rewriting.write_run()
-        rewriting.written.append(token[0])
-    elif not _is_skipped(rewriting):
-        rewriting.add_as_written(token[0], "" if sign == b"-" else sign.decode("latin-1"))
-
-
-def _add_escape(rewriting: _Rewriting, token: re.Match[bytes]) -> None:
-    code = int(token["number"] or 0)
-    if code < 0:
-        code &= 0xFFFF
-    char = ""
-    if code <= 0x10FFFF:
-        char = chr(code)
-    font = rewriting.fonts.get(rewriting.state.font)
-    if font:
-        symbol = show_symbols(font, char)
-    else:
-        symbol = remove_private_letters(char)
-    if symbol == char:
-        rewriting.skipped = 0
-        rewriting.add_as_written(token[0], char)
-        return
-    rewriting.add_text(symbol)
-    rewriting.skipped = rewriting.state.stand_ins
-
-
-def _is_skipped(rewriting: _Rewriting) -> bool:
-    """Tell whether a character stands in for one that was replaced."""
-    if rewriting.skipped:
-        rewriting.skipped -= 1
-        return True
-    return False
-
-
-def _find_state_after(word: bytes, digits: bytes | None, rewriting: _Rewriting) -> _State:
-    state = rewriting.state
-    number = int(digits) if digits else None
-    if word in _VERBATIM:
-        return state._replace(is_verbatim=True)
-    if word in _TEXT_WITHIN:
-        return state._replace(is_verbatim=False)
-    if word == b"f":
-        return state._replace(font=number or 0) if rewriting.fonts else state
-    if word == b"uc":
-        return state._replace(stand_ins=min(max(number or 0, 0), 8))
-    if word == b"plain":
-        is_same = state.font == rewriting.default_font and not state.is_raised
-        if is_same:
-            return state
-        return state._replace(font=rewriting.default_font, is_raised=False)
-    if word == b"super":
-        return state._replace(is_raised=number != 0)
-    if word == b"up":
-        return state._replace(is_raised=number is None or number >= _MIN_RAISED)
-    if word in (b"nosupersub", b"sub", b"dn"):
-        return state._replace(is_raised=False)
-    if word in _SEPARATORS:
-        rewriting.before = ""
-    return state
-
-
-def _escape(char: str, stand_ins: bytes) -> bytes:
-    if char.isascii():
-        return (b"\\" if char in "\\{}" else b"") + char.encode()
-    return b"\\u%d" % ord(char) + (stand_ins or b" ")
+    font = find_symbol_font(name.decode("latin-1").strip())
+    return show_symbols(font, chr(number))
 
 
 def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
@@ -458,10 +462,11 @@ def _read_fonts(content: bytes) -> dict[int, str]:
     begin = _FONT_TABLE.search(content)
     if not begin:
         return {}
-    longest = min(len(content), begin.end() + _MAX_FONT_TABLE_LENGTH)
-    table = content[begin.end() : _find_end(content, begin.end(), longest)]
+    start = begin.end()
+    end = _find_group_end(content, start, min(len(content), start + _MAX_FONT_TABLE_LENGTH))
     fonts: dict[int, str] = {}
-    for number, _, name in _FONT.findall(table):
-        if font := find_symbol_font(name.decode("latin-1").strip()):
+    for number, name in _FONT.findall(content[start:end]):
+        font = find_symbol_font(name.decode("latin-1").strip())
+        if font:
             fonts[int(number)] = font
     return fonts

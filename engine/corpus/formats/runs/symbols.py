@@ -11,12 +11,12 @@ from functools import cache
 
 from engine.core.assets import asset_path
 
-PRIVATE = 0xF000
+_PRIVATE = 0xF000
 """Where Windows puts the letters of symbol fonts: U+F000 plus the code of the letter."""
 PRIVATE_LETTER = re.compile("[\uf000-\uf0ff]")
 FONT_NAMES = rb"Symbol|Dings|dings|DINGS|Dingbats|Monotype Sorts|MT Extra|Marlett"
 """A pattern that occurs in the names of symbol fonts, as files write them."""
-_SAME_AS = {
+_TABLES_BY_FONT = {
     "symbol": "Symbol",
     "symbolneu": "Symbol",
     "standardsymbolsl": "Symbol",
@@ -30,22 +30,24 @@ _SAME_AS = {
     "dingbats": "ZapfDingbats",
     "d050000l": "ZapfDingbats",
 }
-_WITHOUT_TABLE = frozenset({"mtextra", "marlett", "bookshelfsymbol7"})
+_FONTS_WITHOUT_TABLE = frozenset({"mtextra", "marlett", "bookshelfsymbol7"})
 _NO_CHARACTER = "-"
+"""Stands in the tables for a code that shows nothing."""
 
 
 def find_symbol_font(name: str) -> str:
-    """Return the table's name of a symbol font, empty for a font of letters.
+    """Return the name of a symbol font's table, empty for a font of letters.
 
-    A font of symbols that the table lacks keeps its own name, and none of its letters is shown.
+    A symbol font without a table gets its own name, so that none of its letters is shown.
     """
-    plain = re.sub(r"[\s_-]", "", name.strip("'\" ").casefold())
-    plain = plain.removeprefix("itc").removesuffix("regular")
-    if plain in _WITHOUT_TABLE:
-        return plain
-    if plain not in _SAME_AS:
-        plain = plain.removesuffix("mt").removesuffix("ps")
-    return _SAME_AS.get(plain, "")
+    font = re.sub(r"[\s_-]", "", name.strip("'\" ").casefold())
+    font = font.removeprefix("itc").removesuffix("regular")
+    if font in _FONTS_WITHOUT_TABLE:
+        return font
+    if font not in _TABLES_BY_FONT:
+        # PostScript names end so, as in SymbolMT and SymbolPS.
+        font = font.removesuffix("mt").removesuffix("ps")
+    return _TABLES_BY_FONT.get(font, "")
 
 
 def show_symbols(font: str, text: str) -> str:
@@ -67,25 +69,24 @@ def remove_private_letters(text: str) -> str:
 
 def _show_symbol(table: Mapping[int, str], char: str) -> str:
     code = ord(char)
-    if PRIVATE <= code < PRIVATE + 0x100:
-        code -= PRIVATE
-    if code > 0xFF:
-        return char
-    if chr(code).isspace() and code == ord(char):
+    if _PRIVATE <= code < _PRIVATE + 0x100:
+        code -= _PRIVATE
+    elif code > 0xFF or char.isspace():
         return char
     return table.get(code, "")
 
 
 @cache
 def _read_tables() -> Mapping[str, Mapping[int, str]]:
-    """Return the character of each code by font."""
+    """Return the character that each code shows, by font."""
     tables: dict[str, dict[int, str]] = {}
     for line in asset_path("fonts/symbols.tsv").read_text("utf-8").splitlines():
         if not line or line.startswith("#"):
             continue
-        font, half, characters = line.split("\t")
+        # A line has the characters of 16 codes, whose higher digit it names.
+        font, high_digit, characters = line.split("\t")
         table = tables.setdefault(font, {0x20: " "})
-        for at, char in enumerate(characters.split(" ")):
+        for code, char in enumerate(characters.split(" "), 16 * int(high_digit, 16)):
             if char != _NO_CHARACTER:
-                table[int(half, 16) * 16 + at] = char
+                table[code] = char
     return tables

@@ -145,7 +145,9 @@ def _compute_moment(value: float, section: Section, places: int, *, from_1904: b
         day_zero = date(1899, 12, 31 if days < _LEAP_DAY else 30)
         written = day_zero + timedelta(min(days, _MAX_DAYS - 1))
         day = (written.year, written.month, written.day)
-    return _Moment(*day, (days + 6) % 7, units, places, section.has("noon"))
+    # To Excel, day 1 was a Sunday.
+    weekday = (days - 1) % 7
+    return _Moment(*day, weekday, units, places, section.has("noon"))
 
 
 def _find_names(language: str) -> CalendarNames:

@@ -189,6 +189,7 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
     if not places_left:
         return join_text([token for token in tokens if token.kind != "comma"]) + digits
     digits_left = list(digits)
+    # From the last to the first, and how many of them are digits, or blanks in the place of digits.
     pieces: list[str] = []
     written = 0
     for token in reversed(tokens):

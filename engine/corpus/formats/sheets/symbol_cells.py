@@ -68,8 +68,10 @@ def find_symbol_styles(styles: Any) -> dict[int, str]:
     symbol_styles: dict[int, str] = {}
     for number, style in enumerate(styles.iterfind("{*}cellXfs/{*}xf")):
         font_id = str(style.get("fontId") or "")
-        if font_id.isdecimal() and int(font_id) < len(fonts) and fonts[int(font_id)]:
-            symbol_styles[number] = fonts[int(font_id)]
+        if font_id.isdecimal() and int(font_id) < len(fonts):
+            symbol_font = fonts[int(font_id)]
+            if symbol_font:
+                symbol_styles[number] = symbol_font
     return symbol_styles
 
 

@@ -29,7 +29,8 @@ def unit_path(project: ProjectFolder) -> Path:
     """Return the path of the unit file; projects with the same name have separate units."""
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     digest = hashlib.sha256(os.fsencode(project.path)).hexdigest()[:8]
-    return config / "systemd" / "user" / f"bmembed-watch-{_plain(project.name)}-{digest}.service"
+    name = f"bmembed-watch-{_simplify(project.name)}-{digest}.service"
+    return config / "systemd" / "user" / name
 
 
 def unit_text(project: ProjectFolder, program: Sequence[str]) -> str:
@@ -40,7 +41,7 @@ def unit_text(project: ProjectFolder, program: Sequence[str]) -> str:
     first, *others = program
     words = [quote_word(first, variables=False)]
     words += [quote_word(word) for word in (*others, "watch", str(project.path))]
-    return _TEXT.format(called=_plain(project.name), command=" ".join(words))
+    return _TEXT.format(called=_simplify(project.name), command=" ".join(words))
 
 
 def quote_word(word: str, *, variables: bool = True) -> str:
@@ -58,9 +59,10 @@ def quote_word(word: str, *, variables: bool = True) -> str:
 
 
 def _escape_bytes(char: str) -> str:
+    """Return a character's bytes as systemd reads them, such as \\x0a."""
     return "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
 
 
-def _plain(name: str) -> str:
+def _simplify(name: str) -> str:
     """Return a name reduced to characters that are safe in a file name and in a unit file."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:40].strip("-") or "project"

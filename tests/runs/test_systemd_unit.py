@@ -12,7 +12,7 @@ from fixtures.pipeline import engine_here
 
 from engine.assistants.install import own_command
 from engine.project.folder import ProjectFolder
-from engine.runs.unit import quote_word, unit_path, unit_text
+from engine.runs.systemd_unit import quote_word, unit_path, unit_text
 
 HOSTILE = [
     "a b",
