@@ -1,8 +1,7 @@
-"""How soon `engine mcp` answers the handshake and a first search by keyword, compared with a server
-of the official SDK without any tool.
+"""How soon `engine mcp` is ready and finds by keyword, against an SDK's server without tools.
 
-Least seconds of several rounds, by the clock and of processors, and the ratio of the two servers.
-The project is the sample.
+Prints the fewest seconds of several rounds, by the clock and of processors, and the ratio of the
+two servers. The project is the sample.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 7
@@ -31,13 +30,19 @@ async def main():
 
 anyio.run(main)
 """
-ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
-} | {"PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+class Seconds(NamedTuple):
+    """Seconds by the clock, and of processors."""
+
+    clock: float
+    processors: float
 
 
 def engine(*arguments: str) -> None:
-    """Run a command of the engine."""
+    """Run a command of the engine. Raises CalledProcessError."""
     subprocess.run(
         [sys.executable, "-m", "engine", *arguments],
         env=ENVIRONMENT,
@@ -46,16 +51,18 @@ def engine(*arguments: str) -> None:
     )
 
 
-def processors(process: subprocess.Popen[bytes]) -> float:
-    """Seconds of processors that a process has had (Linux)."""
+def read_processor_seconds(process: subprocess.Popen[bytes]) -> float:
+    """Return the seconds of processors that a process has had (Linux)."""
+    # What follows the process's name. The fields are numbered from 3 there: 14 is utime, 15 stime.
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(
-    arguments: list[str], calls: list[tuple[str, dict[str, Any]]]
-) -> list[tuple[float, float]]:
-    """Seconds from the start to the answer of each call, by the clock and of processors."""
+def measure(arguments: list[str], calls: list[tuple[str, dict[str, Any]]]) -> list[Seconds]:
+    """Return the seconds from the start of a server to the answer of each call.
+
+    `arguments`: of Python. `calls`: method and parameters.
+    """
     pipe = subprocess.PIPE
     started = time.perf_counter()
     times = []
@@ -69,19 +76,21 @@ def measured(
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
             assert "result" in json.loads(process.stdout.readline())
-            times.append((time.perf_counter() - started, processors(process)))
+            seconds = time.perf_counter() - started
+            times.append(Seconds(seconds, read_processor_seconds(process)))
         process.stdin.close()
     return times
 
 
-def least(rounds: list[tuple[float, float]]) -> tuple[float, float]:
-    """The least of each column."""
-    clock, of_processors = zip(*rounds, strict=True)
-    return min(clock), min(of_processors)
+def find_least(rounds: list[Seconds]) -> Seconds:
+    """Return the fewest seconds by the clock, and the fewest of processors."""
+    return Seconds(
+        min(seconds.clock for seconds in rounds), min(seconds.processors for seconds in rounds)
+    )
 
 
 def main() -> None:
-    """Print the least of several rounds: what other programs add is not asked for."""
+    """Print the fewest seconds of several rounds, to leave out what other programs add."""
     client = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},
@@ -98,26 +107,24 @@ def main() -> None:
         ready = []
         first = []
         for _ in range(ROUNDS):
-            bare += measured(["-c", BARE], [greeting])
-            one, other = measured(["-m", "engine", "mcp", project], [greeting, search])
-            ready.append(one)
-            first.append((other[0] - one[0], other[1] - one[1]))
+            bare += measure(["-c", BARE], [greeting])
+            greeted, found = measure(["-m", "engine", "mcp", project], [greeting, search])
+            ready.append(greeted)
+            first.append(
+                Seconds(found.clock - greeted.clock, found.processors - greeted.processors)
+            )
+    sdk = find_least(bare)
+    ours = find_least(ready)
     rows = {
-        "SDK, no tools: ready": least(bare),
-        "engine mcp: ready": least(ready),
-        "first search after that": least(first),
+        "SDK, no tools: ready": sdk,
+        "engine mcp: ready": ours,
+        "first search after that": find_least(first),
     }
-    for name, (clock, of_processors) in rows.items():
-        print(f"{name:<24} {clock:5.2f} s, {of_processors:5.2f} s of processors")
-    ratio = [
-        mine / theirs
-        for mine, theirs in zip(
-            rows["engine mcp: ready"], rows["SDK, no tools: ready"], strict=True
-        )
-    ]
+    for name, seconds in rows.items():
+        print(f"{name:<24} {seconds.clock:5.2f} s, {seconds.processors:5.2f} s of processors")
     print(
-        f"engine mcp : SDK without tools, ready = {ratio[0]:.2f} by the clock, {ratio[1]:.2f} by"
-        " processor time"
+        f"engine mcp : SDK without tools, ready = {ours.clock / sdk.clock:.2f} by the clock,"
+        f" {ours.processors / sdk.processors:.2f} by processor time"
     )
 
 

@@ -1,9 +1,8 @@
-"""10,000 bootstrap samples of 2,255 queries × 5 systems on one core, against
-scipy.stats.bootstrap and a numpy loop.
+"""10,000 bootstrap samples of 2,255 queries × 5 systems, against scipy and a numpy loop.
 
-`python tests/benchmarks/bootstrap.py [--rounds 3]` prints seconds (the best of the rounds, which
-alternate) and ratios. All three give every system's mean with its 95 % percentile interval; ours
-gives the paired differences to the first system and their randomisation tests as well.
+`python tests/benchmarks/bootstrap.py [--rounds 3]` prints seconds on one core (the best of the
+rounds, which alternate) and ratios. All three give every system's mean with its 95 % percentile
+interval; ours gives the paired differences to the first system and their randomisation tests, too.
 """
 
 from __future__ import annotations
@@ -36,20 +35,22 @@ QUERIES = 2_255
 SYSTEMS = 5
 SAMPLES = 10_000
 Bounds = np.ndarray
-BAR = 5.0
+"""(systems, 2): the low and high end of each interval."""
+BAR_SECONDS = 5.0
 
 
 def ours(values: np.ndarray) -> Bounds:
+    """Return the intervals by the engine's functions. `values`: (queries, systems)."""
     means = bootstrap_means(values, SAMPLES)
-    found = [interval(values[:, column], means[:, column]) for column in range(SYSTEMS)]
+    intervals = [interval(values[:, column], means[:, column]) for column in range(SYSTEMS)]
     gaps = values[:, 1:] - values[:, :1]
-    for column, rng in enumerate(randomisation_p(gaps, SAMPLES).tolist()):
-        difference(gaps[:, column], means[:, column + 1] - means[:, 0], rng)
-    return np.array([[one.low, one.high] for one in found])
+    for column, p_value in enumerate(randomisation_p(gaps, SAMPLES).tolist()):
+        difference(gaps[:, column], means[:, column + 1] - means[:, 0], p_value)
+    return np.array([[bounds.low, bounds.high] for bounds in intervals])
 
 
 def by_scipy(values: np.ndarray) -> Bounds:
-    found = stats.bootstrap(
+    result = stats.bootstrap(
         (values,),
         np.mean,
         n_resamples=SAMPLES,
@@ -58,7 +59,7 @@ def by_scipy(values: np.ndarray) -> Bounds:
         method="percentile",
         rng=np.random.default_rng(0),
     )
-    return np.stack([found.confidence_interval.low, found.confidence_interval.high], axis=1)
+    return np.stack([result.confidence_interval.low, result.confidence_interval.high], axis=1)
 
 
 def by_loop(values: np.ndarray) -> Bounds:
@@ -75,28 +76,28 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    values = np.random.default_rng(1).beta(
-        0.6, 0.8, (QUERIES, SYSTEMS)
-    )  # as nDCG@10 is spread: much at both ends
-    ways: dict[str, Callable[[np.ndarray], Bounds]] = {
+    # Spread as nDCG@10 is: most values are near 0 or 1.
+    values = np.random.default_rng(1).beta(0.6, 0.8, (QUERIES, SYSTEMS))
+    methods: dict[str, Callable[[np.ndarray], Bounds]] = {
         "ours": ours,
         "scipy": by_scipy,
         "numpy loop": by_loop,
     }
-    took: dict[str, float] = {}
+    best: dict[str, float] = {}
     bounds: dict[str, Bounds] = {}
     for _ in range(rounds):
-        for name, way in ways.items():
-            began = time.perf_counter()
-            bounds[name] = way(values)
-            took[name] = min(took.get(name, np.inf), time.perf_counter() - began)
-    for name, seconds in took.items():
+        for name, method in methods.items():
+            started = time.perf_counter()
+            bounds[name] = method(values)
+            best[name] = min(best.get(name, np.inf), time.perf_counter() - started)
+    for name, seconds in best.items():
         apart = 100 * float(np.abs(bounds[name] - bounds["ours"]).max())
         print(
-            f"{name}: {seconds:.2f} s, ours takes {took['ours'] / seconds:.2f} × that; bounds"
+            f"{name}: {seconds:.2f} s, ours takes {best['ours'] / seconds:.2f} × that; bounds"
             f" within {apart:.2f} points of ours"
         )
-    print(f"bar: {BAR:g} s; {'kept' if took['ours'] < BAR else 'MISSED'}")
+    verdict = "kept" if best["ours"] < BAR_SECONDS else "MISSED"
+    print(f"bar: {BAR_SECONDS:g} s; {verdict}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""How long a hybrid `engine search` takes from a cold process, compared with a cold
-sentence-transformers that encodes the same query.
+"""How long a hybrid `engine search` takes in a new process, against sentence-transformers.
 
-Wall and processor time of each in the same run, and their ratio. The project is the sample's
-documents with the bundled model.
+Prints wall and processor time of each in the same run, and their ratio. The other process only
+encodes the same query. The project is the sample's documents with the bundled model.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 5
@@ -27,50 +27,54 @@ SentenceTransformer(str(bundled_folder()), device="cpu").encode([{QUERY!r}])
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
 
 
-def run(*arguments: str) -> tuple[float, float]:
-    """Seconds of a Python process: wall, and of processors."""
+class Seconds(NamedTuple):
+    """Seconds by the clock, and of processors."""
+
+    clock: float
+    processors: float
+
+
+def run(*arguments: str) -> Seconds:
+    """Run Python with these arguments, and return the seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     subprocess.run([sys.executable, *arguments], env=ENVIRONMENT, capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (
-        time.perf_counter() - started,
-        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-    )
+    clock = time.perf_counter() - started
+    processors = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Seconds(clock, processors)
 
 
 def main() -> None:
-    """Print the least of several rounds: what other programs add is not asked for."""
+    """Print the fewest seconds of several rounds, to leave out what other programs add."""
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         run("-m", "engine", "new", str(project), str(ROOT / "assets/sample/documents"))
         run("-m", "engine", "run", str(project))
         search = ("-m", "engine", "search", str(project), QUERY)
-        measured = {
+        commands = {
             "sentence-transformers": ("-c", ENCODE),
             "BM25": (*search, "--mode", "bm25"),
             "hybrid": search,
         }
-        times = {name: [] for name in (*measured, "hybrid, no graph")}
+        times: dict[str, list[Seconds]] = {name: [] for name in commands}
         for _ in range(ROUNDS):
-            for name, arguments in measured.items():
+            for name, arguments in commands.items():
                 times[name].append(run(*arguments))
         for graph in project.glob("vectors/*/query-encoder"):
             shutil.rmtree(graph)
         times["hybrid, no graph"] = [run(*search) for _ in range(2)]
-    least = {
-        name: (min(wall for wall, _ in pairs), min(cpu for _, cpu in pairs))
-        for name, pairs in times.items()
-    }
-    for name, (wall, cpu) in least.items():
-        print(f"{name:<22} {wall:6.2f} s, {cpu:5.2f} s of processors")
-    wall, cpu = (
-        one / other
-        for one, other in zip(least["hybrid"], least["sentence-transformers"], strict=True)
-    )
+    least = {}
+    for name, rounds in times.items():
+        clock = min(seconds.clock for seconds in rounds)
+        processors = min(seconds.processors for seconds in rounds)
+        least[name] = Seconds(clock, processors)
+        print(f"{name:<22} {clock:6.2f} s, {processors:5.2f} s of processors")
+    ours = least["hybrid"]
+    theirs = least["sentence-transformers"]
     print(
-        f"engine search : sentence-transformers = {wall:.2f} by the clock, {cpu:.2f} by processor"
-        " time"
+        f"engine search : sentence-transformers = {ours.clock / theirs.clock:.2f} by the clock,"
+        f" {ours.processors / theirs.processors:.2f} by processor time"
     )
 
 

@@ -1,12 +1,11 @@
-"""Speed and fidelity of `TransformerEncoder` against `SentenceTransformer.encode` at its float32
-defaults.
+"""Speed and fidelity of `TransformerEncoder`, against `SentenceTransformer.encode` in float32.
 
     python tests/benchmarks/encoding.py [--dataset FOLDER] [--limit N] [--rounds N] [--model SPEC]
     [--threads N]
 
 FOLDER is in BEIR layout (corpus.jsonl); without it, synthetic text of varied lengths is made. All
-peers run in this one process, turn about, best of the rounds; only the ratio means anything on a
-machine that does other work as well.
+peers run in this one process and take turns; the best of their rounds counts. On a machine that
+does other work as well, only the ratio means anything.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ from engine.encoders.loading import load_sentence_transformer
 from engine.encoders.model_folder import resolve_model
 from engine.encoders.transformer import TransformerEncoder
 
+PASSAGE_WORDS = 180
 WORDS = re.findall(
     r"\w+",
     "report market contract the of and pressure wing boundary layer agreement party notice court"
@@ -55,23 +55,22 @@ def main() -> None:
         print(f"{choice.setting:8} {choice.value:10} {choice.reason}")
     reference = load_sentence_transformer(model, hardware.device, "float32")
     reference.max_seq_length = model.max_tokens
-    fast, exact = (
-        TransformerEncoder.load(model, hardware=replace(hardware, dtype=dtype))
-        for dtype in (hardware.dtype, "float32")
-    )
+    fast = TransformerEncoder.load(model, hardware=hardware)
+    exact = TransformerEncoder.load(model, hardware=replace(hardware, dtype="float32"))
     peers: dict[str, Callable[[], np.ndarray]] = {
         "SentenceTransformer float32": lambda: reference.encode(texts, normalize_embeddings=True),
         f"TransformerEncoder {hardware.dtype}": lambda: fast.encode_chunks(texts),
         "TransformerEncoder float32": lambda: exact.encode_chunks(texts),
     }
     seconds, vectors = alternate(peers, options.rounds)
-    report(seconds, vectors, texts, list(map(len, fast.text_model.tokenizer(texts)["input_ids"])))
+    tokens = [len(ids) for ids in fast.text_model.tokenizer(texts)["input_ids"]]
+    report(seconds, vectors, texts, tokens)
 
 
 def alternate(
     peers: dict[str, Callable[[], np.ndarray]], rounds: int
 ) -> tuple[dict[str, list[float]], dict[str, np.ndarray]]:
-    """Seconds of each peer, turn about, and what each made."""
+    """Let the peers take turns; return the seconds of each round and the vectors of each peer."""
     seconds: dict[str, list[float]] = {name: [] for name in peers}
     vectors: dict[str, np.ndarray] = {}
     for _ in range(rounds):
@@ -88,6 +87,7 @@ def report(
     texts: list[str],
     tokens: list[int],
 ) -> None:
+    """Print each peer's speed and vectors, compared with those of the first."""
     first = next(iter(seconds))
     print(
         f"{len(texts)} texts, tokens mean {np.mean(tokens):.0f}, median {np.median(tokens):.0f},"
@@ -99,9 +99,8 @@ def report(
     )
     for name, times in seconds.items():
         cosine = np.sum(vectors[name] * vectors[first], axis=1)
-        ratios = " ".join(
-            f"{base / own:.2f}" for base, own in zip(seconds[first], times, strict=True)
-        )
+        rounds = zip(seconds[first], times, strict=True)
+        ratios = " ".join(f"{base / own:.2f}" for base, own in rounds)
         best = min(seconds[first]) / min(times)
         print(
             f"{name:30} {len(texts) / min(times):9.1f} {best:6.2f}x {ratios:>24} "
@@ -110,25 +109,25 @@ def report(
 
 
 def dataset_texts(folder: Path) -> list[str]:
-    """Passages of about 180 words of a BEIR corpus, in a fixed random order."""
+    """Return passages of at most 180 words of a BEIR corpus, in a fixed random order."""
     texts = []
     with (folder / "corpus.jsonl").open(encoding="utf-8") as file:
         for line in file:
             words = json.loads(line)["text"].split()
-            texts.extend(
-                " ".join(words[start : start + 180]) for start in range(0, max(1, len(words)), 180)
-            )
+            for start in range(0, max(1, len(words)), PASSAGE_WORDS):
+                texts.append(" ".join(words[start : start + PASSAGE_WORDS]))
     random.Random(0).shuffle(texts)
     return texts
 
 
 def synthetic_texts(count: int) -> list[str]:
-    """Word sequences of log-normal length: median 90 words, one in ten longer than 260."""
-    source = random.Random(0)
-    return [
-        " ".join(source.choices(WORDS, k=max(1, int(source.lognormvariate(4.5, 0.8)))))
-        for _ in range(count)
-    ]
+    """Return random words, of log-normal length: median 90 words, one in ten longer than 250."""
+    rng = random.Random(0)
+    texts = []
+    for _ in range(count):
+        length = max(1, int(rng.lognormvariate(4.5, 0.8)))
+        texts.append(" ".join(rng.choices(WORDS, k=length)))
+    return texts
 
 
 def _options() -> argparse.Namespace:

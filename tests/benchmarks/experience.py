@@ -5,11 +5,11 @@
         [--weights W …] [--set training.KEY=VALUE …] [--no-runs]
 
 A run is one set, kind of training queries, seed and recipe: the product's default, but for what
-`--set` names. FOLDER keeps projects and adapters, and of each run a line of runs.jsonl with nDCG@10
-of every question, from which the output is computed: the prior of the gate,
-`assets/experience.json`. A run that is there is not made again. The last step of a training counts,
-without held-out checks, since what these gain is not the recipe's. Without --keep the table of the
-output is printed.
+`--set` names. FOLDER keeps projects and adapters, and a line of runs.jsonl for each run, with
+nDCG@10 of every question. From these lines the output is computed, the prior of the gate in
+`assets/experience.json`. A run that is there already is not made again. The last step of a training
+counts, without held-out checks, since what these gain is not the recipe's. Without --keep the table
+of the output is printed.
 """
 
 from __future__ import annotations
@@ -59,13 +59,17 @@ from tests.benchmarks.experience_sets import KINDS, SETS, PublicSet, open_projec
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 ASSET = Path(__file__).resolve().parents[2] / "assets" / "experience.json"
-OF_CHECKS = ("eval_every", "patience", "heldout_queries", "heldout_pool", "checkpoint_every")
+CHECK_SETTINGS = ("eval_every", "patience", "heldout_queries", "heldout_pool", "checkpoint_every")
+# By kind of a query set, the name of its figures.
 RUNGS = {"judged": "judged", "synthetic": "heldout"}
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training and what it is measured by. `recipe`: every number of it."""
+    """One training, and what it is measured by.
+
+    `kind`: of training queries, one of `KINDS`.
+    """
 
     set: str
     kind: str
@@ -76,56 +80,72 @@ class Run:
     def numbers(self) -> dict[str, Any]:
         """The numbers of the recipe that the last step depends on, as JSON has them."""
         numbers: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self.recipe)))
-        return {name: value for name, value in numbers.items() if name not in OF_CHECKS}
+        return {name: value for name, value in numbers.items() if name not in CHECK_SETTINGS}
 
     @property
     def key(self) -> str:
-        """Names the run's adapter."""
+        """The name of the run's adapter."""
         digest = json_sha256(self.numbers)[:8]
         return f"{self.set}-{self.kind}-{self.seed}-{digest}"
 
     def find(self, lines: Sequence[Line]) -> Line | None:
-        """The last of the lines that is of this run, also where recipes had fewer numbers then."""
+        """Return the last of the lines that is of this run, None if there is none.
+
+        It may be of a time when recipes had fewer numbers.
+        """
         for line in reversed(lines):
-            same = (line["set"], line["kind"], line["seed"]) == (self.set, self.kind, self.seed)
-            if same and line["config"].items() <= self.numbers.items():
+            is_same = (line["set"], line["kind"], line["seed"]) == (self.set, self.kind, self.seed)
+            if is_same and line["config"].items() <= self.numbers.items():
                 return line
         return None
 
 
 def main() -> None:
-    """Make the runs that are missing, then write what they found."""
+    """Make the runs that are missing, then write the output."""
     options = _options()
     if options.keep is None:
         print(format_table(json.loads(options.out.read_text(encoding="utf-8"))))
         return
     options.keep.mkdir(parents=True, exist_ok=True)
     runs_file = options.keep / "runs.jsonl"
-    wanted = list(_wanted_runs(options))
-    for run in wanted if not options.no_runs else []:
-        known = run.find(_read_lines(runs_file))
-        weights = _missing_weights(options.weights, known)
-        if weights:
-            made = _make_run(run, weights, known, options)
-            with runs_file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(made) + "\n")
-            print(format_run(made), flush=True)
-    runs = [run.find(_read_lines(runs_file)) for run in wanted]
-    found = [line for line in runs if line is not None]
+    runs = list(_list_runs(options))
+    if not options.no_runs:
+        for run in runs:
+            _complete_run(run, runs_file, options)
+    lines = _read_lines(runs_file)
+    results = []
+    for run in runs:
+        line = run.find(lines)
+        if line is not None:
+            results.append(line)
     documents = {
-        name: _digests(PublicSet(name, options.data, options.keep)) for name in options.sets
+        name: _read_digests(PublicSet(name, options.data, options.keep)) for name in options.sets
     }
-    recipes = {run.kind: run.recipe for run in wanted}
-    options.out.write_text(format_experience(found, recipes, documents), encoding="utf-8")
+    recipes = {run.kind: run.recipe for run in runs}
+    options.out.write_text(format_experience(results, recipes, documents), encoding="utf-8")
 
 
-def _digests(one: PublicSet) -> list[str]:
-    """What a project over the same documents is known by."""
-    kind = "both" if one.has_queries("both") else "extractive"
-    project = open_project(one, kind)
+def _complete_run(run: Run, runs_file: Path, options: argparse.Namespace) -> None:
+    """Make a run, or measure the interpolations that it lacks, and write its line."""
+    known = run.find(_read_lines(runs_file))
+    weights = list(options.weights)
+    if known is not None:
+        measured = known["figures"]["judged"]
+        weights = [weight for weight in weights if candidate_name(weight) not in measured]
+    if weights:
+        line = _make_run(run, weights, known, options)
+        with runs_file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        print(format_run(line), flush=True)
+
+
+def _read_digests(public_set: PublicSet) -> list[str]:
+    """Return the digests by which a project over the same documents is recognised."""
+    kind = "both" if public_set.has_queries("both") else "extractive"
+    project = open_project(public_set, kind)
     with closing(project.folder.store()) as store:
-        known = store.documents()
-    if not known:
+        is_ingested = bool(store.documents())
+    if not is_ingested:
         project.run(("ingest",))
     with closing(project.folder.store()) as store:
         return document_digests(document.content_hash for document in store.documents())
@@ -158,28 +178,17 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _wanted_runs(options: argparse.Namespace) -> Iterator[Run]:
+def _list_runs(options: argparse.Namespace) -> Iterator[Run]:
+    """Return the runs of all seeds, kinds and sets, without kinds that a set has no queries of."""
     for seed in options.seeds:
         for kind in options.kinds:
-            if kind == "extractive":
-                backend = "extractive"
-            else:
-                backend = "imported"
+            backend = "extractive" if kind == "extractive" else "imported"
             training = options.training | {"seed": seed}
             settings = validate({"queries": {"backend": backend}, "training": training})
             recipe = dataclasses.replace(config_of(settings), eval_every=0)
             for name in options.sets:
                 if PublicSet(name, options.data, options.keep).has_queries(kind):
                     yield Run(name, kind, seed, recipe)
-
-
-def _missing_weights(weights: Sequence[float], known: Line | None) -> list[float]:
-    """Of the interpolation weights, those that a run has not measured yet."""
-    if known is None:
-        return list(weights)
-    return [
-        weight for weight in weights if candidate_name(weight) not in known["figures"]["judged"]
-    ]
 
 
 def _read_lines(path: Path) -> list[Line]:
@@ -191,7 +200,10 @@ def _read_lines(path: Path) -> list[Line]:
 def _make_run(
     run: Run, weights: Sequence[float], known: Line | None, options: argparse.Namespace
 ) -> Line:
-    """Train where that is not done yet; measure base and interpolations, except what is `known`."""
+    """Train the adapter, if there is none yet, and measure it; return the run's line.
+
+    `weights`: of the interpolations to measure. `known`: the line so far.
+    """
     project = open_project(PublicSet(run.set, options.data, options.keep), run.kind)
     project.folder.change_settings({"training.seed": run.seed})
     project.run(("ingest", "index", "generate", "rank"))
@@ -203,8 +215,9 @@ def _make_run(
         )
         seconds = _train(context, run.recipe, adapter)
         figures = known["figures"] if known else {}
-        for rung, found in _measure(context, adapter, run.recipe.adapter_scope, weights).items():
-            figures.setdefault(rung, {}).update(found)
+        measured = _measure(context, adapter, run.recipe.adapter_scope, weights)
+        for rung, rung_figures in measured.items():
+            figures.setdefault(rung, {}).update(rung_figures)
         hardware = training_hardware(context)
         return {
             "key": adapter.name,
@@ -226,9 +239,7 @@ def _make_run(
 
 
 def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> float:
-    """Train into the folder `adapter` unless it is there; returns the seconds that it took, 0
-    where it was there.
-    """
+    """Train into the folder `adapter` unless it exists, and return the seconds that it took."""
     if adapter.exists():
         return 0.0
     started = time.monotonic()
@@ -247,39 +258,44 @@ def _train(context: StageContext, config: TrainingConfig, adapter: Path) -> floa
 def _measure(
     context: StageContext, adapter: Path, scope: str, weights: Sequence[float]
 ) -> dict[str, Figures]:
-    """By rung of the evidence, the figures of BM25, base and the interpolations."""
+    """Return the figures of BM25, base and the interpolations, by rung of the evidence."""
     rankers = Rankers(context, context.store.chunks())
-    sets = build_query_sets(context, rankers.chunks)
+    query_sets = build_query_sets(context, rankers.chunks)
     fuser = HybridFusion(
-        context.settings, lambda one, ids: rankers.lexical.scores_many(one.texts, ids)
+        context.settings, lambda queries, ids: rankers.lexical.scores_many(queries.texts, ids)
     )
-    figures: dict[str, Figures] = {RUNGS[one.kind]: {} for one in sets}
-    for one in sets:
-        one.rankings[BM25], one.scores[BM25] = rankers.bm25(one.texts, rankers.find_allowed(one))
-        figures[RUNGS[one.kind]][BM25] = {SEMANTIC: _gains(one, one.rankings[BM25], rankers)}
+    figures: dict[str, Figures] = {RUNGS[queries.kind]: {} for queries in query_sets}
+    for queries in query_sets:
+        ranking, scores = rankers.bm25(queries.texts, rankers.find_allowed(queries))
+        queries.rankings[BM25] = ranking
+        queries.scores[BM25] = scores
+        figures[RUNGS[queries.kind]][BM25] = {SEMANTIC: _measure_ndcg(queries, ranking, rankers)}
     for weight in (0.0, *weights):
         candidate = Candidate(context, adapter, scope, weight)
-        vectors = candidate.chunk_vectors(rankers.chunks)
-        for one in sets:
-            queries = candidate.query_vectors(one.texts)
-            name = candidate.name
-            one.rankings[name], one.scores[name] = rankers.nearest(
-                queries, vectors, rankers.find_allowed(one)
+        name = candidate.name
+        chunk_vectors = candidate.chunk_vectors(rankers.chunks)
+        for queries in query_sets:
+            vectors = candidate.query_vectors(queries.texts)
+            allowed = rankers.find_allowed(queries)
+            ranking, scores = rankers.nearest(vectors, chunk_vectors, allowed)
+            queries.rankings[name] = ranking
+            queries.scores[name] = scores
+            queries.cross_scores[name] = rankers.scores_of(
+                vectors, chunk_vectors, queries.rankings[BM25]
             )
-            one.cross_scores[name] = rankers.scores_of(queries, vectors, one.rankings[BM25])
-            found = {SEMANTIC: _gains(one, one.rankings[name], rankers)}
+            values = {SEMANTIC: _measure_ndcg(queries, ranking, rankers)}
             for share in SHARES:
-                found[f"{share:g}"] = _gains(one, fuser.fuse(one, name, share), rankers)
-            figures[RUNGS[one.kind]][name] = found
+                fused = fuser.fuse(queries, name, share)
+                values[f"{share:g}"] = _measure_ndcg(queries, fused, rankers)
+            figures[RUNGS[queries.kind]][name] = values
     return figures
 
 
-def _gains(one: QuerySet, rankings: Any, rankers: Rankers) -> list[float]:
-    """NDCG@10 of the questions of a set that can be measured."""
-    rows = one.usable()
-    values = measure(
-        rankings[rows], [one.judgments[row] for row in rows], rankers.document_of, ("ndcg@10",)
-    )
+def _measure_ndcg(queries: QuerySet, rankings: Any, rankers: Rankers) -> list[float]:
+    """Return nDCG@10 of each question of a set that can be measured."""
+    rows = queries.usable()
+    judgments = [queries.judgments[row] for row in rows]
+    values = measure(rankings[rows], judgments, rankers.document_of, ("ndcg@10",))
     return [round(value, 4) for value in values["ndcg@10"].tolist()]
 
 

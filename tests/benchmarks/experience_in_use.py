@@ -1,12 +1,11 @@
-"""What the gate brings into use on public sets where no judged question decides, and what that
-gains.
+"""What the gate puts into use on public sets without judged questions, and what that gains.
 
     python tests/benchmarks/experience_in_use.py --runs FOLDER/runs.jsonl [--experience FILE]
 
 `runs.jsonl` is that of `experience.py`; runs of other recipes than the experience's do not count.
-Each set is left out of the prior that decides on it. In addition to the prior, the held-out queries
-of the kind that was trained on decide, as in a project without judged questions and titles. The
-gain is that on the judged questions, which decide nothing.
+Each set is left out of the prior that decides on it. Besides the prior, held-out queries of the
+kind that was trained on decide, as in a project without judged questions and titles. The gain is
+measured on the judged questions, which decide nothing.
 """
 
 from __future__ import annotations
@@ -48,9 +47,7 @@ RUNGS: Mapping[QueryOrigin, RungName] = {"model-written": "imported", "extractiv
 
 @dataclasses.dataclass(frozen=True)
 class InUse:
-    """What is in use after a run in a search mode, and its gain in points on the judged
-    questions.
-    """
+    """What is in use after a run in a search mode, and its gain on judged questions, in points."""
 
     run: Line
     mode: SearchMode
@@ -67,23 +64,27 @@ def main() -> None:
     parser.add_argument("--experience", type=Path, default=ASSET, help="the prior")
     options = parser.parse_args()
     experience = parse_experience(json.loads(options.experience.read_text(encoding="utf-8")))
-    lines = [json.loads(line) for line in options.runs.read_text(encoding="utf-8").splitlines()]
     latest = {}
-    for line in lines:
-        if line["kind"] in ORIGINS and is_of_recipe(line, experience):
-            latest[line["set"], line["kind"], line["seed"]] = line
+    for text in options.runs.read_text(encoding="utf-8").splitlines():
+        run = json.loads(text)
+        if run["kind"] in ORIGINS and is_of_recipe(run, experience):
+            latest[run["set"], run["kind"], run["seed"]] = run
     runs = list(latest.values())
-    found = [one for line in runs for one in decisions(line, runs, experience)]
-    for one in sorted(
-        found, key=lambda one: (one.run["kind"], one.mode, one.run["set"], one.run["seed"])
-    ):
-        print(format_decision(one))
-    for text in means(found):
+    results = [in_use for run in runs for in_use in decisions(run, runs, experience)]
+    results.sort(key=_sort_key)
+    for in_use in results:
+        print(format_decision(in_use))
+    for text in format_means(results):
         print(text)
 
 
+def _sort_key(in_use: InUse) -> tuple[str, str, str, int]:
+    run = in_use.run
+    return run["kind"], in_use.mode, run["set"], run["seed"]
+
+
 def is_of_recipe(run: Line, experience: Experience) -> bool:
-    """Return whether a run is of the recipe that the experience is about, not of another tried."""
+    """Return whether a run is of the recipe that the experience is about."""
     config = run["config"]
     names = {field.name for field in dataclasses.fields(Recipe)} - {"examples"}
     examples = config["steps"] * config["queries_per_step"]
@@ -92,98 +93,92 @@ def is_of_recipe(run: Line, experience: Experience) -> bool:
 
 
 def decisions(run: Line, runs: Sequence[Line], experience: Experience) -> Iterator[InUse]:
-    """Decide for both modes, the run's own set left out of the prior and of the rungs' errors."""
+    """Decide for both modes, without the run's own set in the prior and in the rungs' errors."""
     origin = ORIGINS[run["kind"]]
-    others = [one for one in experience.effects if one.collection != run["set"]]
-    errors = measure_rung_errors([line for line in runs if line["set"] != run["set"]])
+    effects = [effect for effect in experience.effects if effect.collection != run["set"]]
+    errors = measure_rung_errors([other for other in runs if other["set"] != run["set"]])
     prior = ProjectExperience(
-        dataclasses.replace(experience, effects=others, rung_errors=errors), origin
+        dataclasses.replace(experience, effects=effects, rung_errors=errors), origin
     )
     for mode in SEARCH_MODES:
-        judged = systems(run["figures"]["judged"], mode)
-        if mode == "semantic":
-            reference = Option(BASE, BASE)
-        else:
-            reference = hybrid_option(BASE, EQUAL)
+        judged = list_systems(run["figures"]["judged"], mode)
+        reference = Option(BASE, BASE) if mode == "semantic" else hybrid_option(BASE, EQUAL)
         candidates = [option for option in judged if option != reference]
-        heldout = systems(run["figures"].get("heldout", {}), mode)
-        compared = comparable(heldout, prior, mode, reference, origin)
+        heldout = list_systems(run["figures"].get("heldout", {}), mode)
+        compared = find_comparable(heldout, prior, mode, reference, origin)
         values = {option.name: heldout[option] for option in compared}
-        if len(values) > 1:
-            ladder = [Evidence(RUNGS[origin], values)]
-        else:
-            ladder = []
-        usual = comparable(judged, prior, mode, reference, origin)
-        found = decide(
+        ladder = [Evidence(RUNGS[origin], values)] if len(values) > 1 else []
+        usual = find_comparable(judged, prior, mode, reference, origin)
+        decision = decide(
             mode, ladder, reference, candidates, prior_knowledge=prior.find_priors(mode, usual)
         )
-        chosen = next(option for option in judged if option.name == found.chosen)
-        yield InUse(
-            run, mode, found, paired_difference(100 * judged[chosen], 100 * judged[reference])
-        )
+        chosen = next(option for option in judged if option.name == decision.chosen)
+        gain = paired_difference(100 * judged[chosen], 100 * judged[reference])
+        yield InUse(run, mode, decision, gain)
 
 
-def systems(figures: Figures, mode: SearchMode) -> dict[Option, np.ndarray]:
-    """List base and the candidates of a mode, those nearest to base first, with nDCG@10 of each
-    question.
-    """
-    found = {}
+def list_systems(figures: Figures, mode: SearchMode) -> dict[Option, np.ndarray]:
+    """Return nDCG@10 of each question by base and the candidates of a mode, nearest base first."""
+    values = {}
     for encoder in sorted(figures.keys() - {BM25}, key=weight_of):
         if mode == "semantic":
-            found[Option(encoder, encoder)] = np.array(figures[encoder][SEMANTIC])
+            values[Option(encoder, encoder)] = np.array(figures[encoder][SEMANTIC])
             continue
-        for share in sorted(SHARES, key=lambda one: (abs(one - EQUAL), one)):
-            found[hybrid_option(encoder, share)] = np.array(figures[encoder][f"{share:g}"])
-    return found
+        for share in sorted(SHARES, key=lambda share: (abs(share - EQUAL), share)):
+            values[hybrid_option(encoder, share)] = np.array(figures[encoder][f"{share:g}"])
+    return values
 
 
-def comparable(
+def find_comparable(
     options: Mapping[Option, np.ndarray],
     prior: ProjectExperience,
     mode: SearchMode,
     reference: Option,
     origin: QueryOrigin,
 ) -> list[Option]:
-    """List what queries that are not judged may compare: each encoder with the share that
-    experience says suits it.
+    """Return what may be compared by queries that are not judged.
+
+    In hybrid search that is each encoder with the share that suits it by experience.
     """
     if mode == "semantic":
         return list(options)
-    shares = {
-        encoder: prior.experience.best_share(origin, encoder, SHARES)
-        for encoder in {one.encoder for one in options}
-    }
-    found = [
-        one
-        for one in options
-        if one.encoder != BASE and one.share == (shares[one.encoder] or EQUAL)
-    ]
-    return [reference, *found] if found else []
+    candidates = []
+    for option in options:
+        share = prior.experience.best_share(origin, option.encoder, SHARES) or EQUAL
+        if option.encoder != BASE and option.share == share:
+            candidates.append(option)
+    if not candidates:
+        return []
+    return [reference, *candidates]
 
 
-def format_decision(one: InUse) -> str:
+def format_decision(in_use: InUse) -> str:
     """Return a line on a run."""
-    gain = one.gain
-    names = f"{one.run['kind']}, {one.mode}, {one.run['set']}, seed {one.run['seed']}"
+    run = in_use.run
+    gain = in_use.gain
     return (
-        f"{names}: {one.decision.chosen} ({one.decision.standing}) {gain.value:+.1f}"
+        f"{run['kind']}, {in_use.mode}, {run['set']}, seed {run['seed']}:"
+        f" {in_use.decision.chosen} ({in_use.decision.standing}) {gain.value:+.1f}"
         f" ({gain.low:+.1f} to {gain.high:+.1f})"
     )
 
 
-def means(found: Sequence[InUse]) -> Iterator[str]:
-    """Return the mean gain over sets, seeds averaged, and how many intervals lie wholly below 0."""
+def format_means(results: Sequence[InUse]) -> Iterator[str]:
+    """Return lines on the mean gain over sets, and how many intervals are wholly below 0.
+
+    The seeds of a set are averaged first.
+    """
     by_kind: dict[tuple[str, str], list[InUse]] = defaultdict(list)
-    for one in found:
-        by_kind[one.run["kind"], one.mode].append(one)
-    for (kind, mode), same in sorted(by_kind.items()):
+    for in_use in results:
+        by_kind[in_use.run["kind"], in_use.mode].append(in_use)
+    for (kind, mode), alike in sorted(by_kind.items()):
         by_set: dict[str, list[float]] = defaultdict(list)
-        for one in same:
-            by_set[one.run["set"]].append(one.gain.value)
+        for in_use in alike:
+            by_set[in_use.run["set"]].append(in_use.gain.value)
         average = float(np.mean([np.mean(values) for values in by_set.values()]))
-        harmed = sum(one.gain.high < 0 for one in same)
+        harmed = sum(in_use.gain.high < 0 for in_use in alike)
         yield (
-            f"{kind}, {mode}: {average:+.2f} over {len(by_set)} sets, {len(same)} runs; wholly"
+            f"{kind}, {mode}: {average:+.2f} over {len(by_set)} sets, {len(alike)} runs; wholly"
             f" below 0: {harmed}"
         )
 

@@ -1,9 +1,8 @@
-"""The public sets that `experience.py` measures on: documents, judged questions, training
-queries.
+"""The public sets of `experience.py`: documents, judged questions and training queries.
 
-The two large ones are reduced, so that a run takes minutes: contractnli to a sixth of its
-agreements and the clauses that training queries ask for; multihop-partial to 600 questions, the
-passages that they and the training queries ask for, and some others.
+The two large ones are reduced, so that a run takes minutes. Of contractnli, a sixth of the
+agreements is kept, and the clauses that training queries ask for. Of multihop-partial, 600
+questions are kept, the passages that they and the training queries ask for, and some others.
 """
 
 from __future__ import annotations
@@ -25,22 +24,23 @@ SETS = ("sample", "multihop-partial", "contractnli", "cranfield", "cisi", "med")
 EXTRACTIVE_ONLY = ("med",)
 """Sets that no model wrote queries for."""
 KINDS = ("usual", "everyday", "both", "extractive")
-"""Of training queries: a model's in the documents' terms, or in everyday words; both;
-extractive.
+"""Kinds of training queries: a model's in the documents' terms, a model's in everyday words, both
+of these, and extractive ones.
 """
-AGREEMENTS = 6
+KEPT_AGREEMENTS = 6
 """One of so many agreements of contractnli is kept."""
 QUESTIONS = 600
+"""Questions kept of multihop-partial."""
 PASSAGES = 2500
-"""Of multihop-partial."""
+"""Passages kept of multihop-partial."""
 CONSISTENCY_TOP = 100
-"""Everyday words rank their chunk lower than the documents' terms do."""
+"""The setting for queries in everyday words, which rank their chunk lower than terms do."""
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class PublicSet:
-    """A set below the folder `data`; `folder` holds what is made of it."""
+    """A set below the folder `data`. `folder`: where what is made of it is kept."""
 
     name: str
     data: Path
@@ -54,7 +54,7 @@ class PublicSet:
         return self.beir_folder() / "corpus.jsonl"
 
     def beir_folder(self) -> Path:
-        """The set as it is, or reduced."""
+        """Return the folder of the set, which is reduced first if it is a large one."""
         source = self.data / self.name
         if self.name not in REDUCED:
             return source
@@ -62,10 +62,9 @@ class PublicSet:
         if target.exists():
             return target
         if self.name == "contractnli":
-            choose = self._choose_clauses
+            documents, questions = self._choose_clauses(source)
         else:
-            choose = self._choose_passages
-        documents, questions = choose(source)
+            documents, questions = self._choose_passages(source)
         building = target.with_suffix(".building")
         shutil.rmtree(building, ignore_errors=True)
         (building / "qrels").mkdir(parents=True)
@@ -74,84 +73,93 @@ class PublicSet:
         return target
 
     def has_queries(self, kind: str) -> bool:
-        """Whether there are training queries of a kind, or can be."""
+        """Return whether there are training queries of a kind, or can be made."""
         return kind == "extractive" or self.name not in EXTRACTIVE_ONLY
 
     def training_queries(self, kind: str) -> list[Row]:
-        """Rows as `engine import-queries` reads them, of a kind that a model wrote."""
+        """Return queries of a kind that a model wrote, as `engine import-queries` reads them."""
         everyday = _read_rows(self.data / "model-written" / f"{self.name}-everyday.jsonl")
         if kind == "everyday":
             return everyday
-        usual = self._usual_queries(everyday)
-        return usual if kind == "usual" else usual + everyday
+        usual = self._read_usual_queries(everyday)
+        if kind == "usual":
+            return usual
+        return usual + everyday
 
-    def _usual_queries(self, everyday: list[Row]) -> list[Row]:
-        """Those for the passages of the everyday ones: multihop-partial has many more."""
+    def _read_usual_queries(self, everyday: list[Row]) -> list[Row]:
+        """Return queries in the documents' terms.
+
+        Of multihop-partial's, which are many more, those for the passages of the everyday ones.
+        """
         if self.name != "multihop-partial":
             return _read_rows(self.data / "model-written" / f"{self.name}-queries.jsonl")
-        asked = {row["evidence_list"][0] for row in everyday}
+        passages = {row["evidence_list"][0] for row in everyday}
         path = self.data / self.name / "generated_queries.json"
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return [row for row in rows if asked.intersection(row["evidence_list"][:1])]
+        return [row for row in rows if passages.intersection(row["evidence_list"][:1])]
 
     def _choose_clauses(self, source: Path) -> tuple[set[str], set[str]]:
-        """Ids of documents and questions of contractnli; a question begins with "In FILE: "."""
+        """Return the ids of documents and questions of contractnli."""
         clauses = _read_rows(source / "corpus.jsonl")
-        files = {row["title"] for row in clauses if _number(row["title"]) % AGREEMENTS == 0}
+        files = {row["title"] for row in clauses if _hash(row["title"]) % KEPT_AGREEMENTS == 0}
         trained = {row["document"] for row in self.training_queries("both")}
-        kept = {row["_id"] for row in clauses if row["title"] in files or row["_id"] in trained}
-        asked = set()
+        documents = {
+            row["_id"] for row in clauses if row["title"] in files or row["_id"] in trained
+        }
+        questions = set()
         for row in _read_rows(source / "queries.jsonl"):
-            if row["text"].removeprefix("In ").partition(": ")[0] in files:
-                asked.add(row["_id"])
-        return kept, asked
+            file = row["text"].removeprefix("In ").partition(": ")[0]  # "In FILE: …"
+            if file in files:
+                questions.add(row["_id"])
+        return documents, questions
 
     def _choose_passages(self, source: Path) -> tuple[set[str], set[str]]:
-        """Ids of documents and questions of multihop-partial."""
+        """Return the ids of documents and questions of multihop-partial."""
         relevant = _read_qrels(source)
-        asked = set(sorted(relevant, key=_number)[:QUESTIONS])
+        questions = set(sorted(relevant, key=_hash)[:QUESTIONS])
         rows = _read_rows(source / "corpus.jsonl")
         evidence = {row["evidence_list"][0] for row in self.training_queries("everyday")}
-        ids = {passage for question in asked for passage in relevant[question]}
+        documents = {passage for question in questions for passage in relevant[question]}
         for row in rows:
             if any(text in row["text"] for text in evidence):
-                ids.add(row["_id"])
-        others = sorted((row["_id"] for row in rows if row["_id"] not in ids), key=_number)
-        return ids | set(others[: PASSAGES - len(ids)]), asked
+                documents.add(row["_id"])
+        others = sorted((row["_id"] for row in rows if row["_id"] not in documents), key=_hash)
+        return documents | set(others[: PASSAGES - len(documents)]), questions
 
 
-def open_project(one: PublicSet, kind: str) -> Project:
-    """The project of a set and a kind of training queries; made where it is missing."""
-    place = one.folder / "projects" / f"{one.name}-{kind}"
-    if (place / "project.toml").exists():
-        return Project.open(place)
-    backend = {"backend": "extractive"}
+def open_project(public_set: PublicSet, kind: str) -> Project:
+    """Return the project of a set and a kind of training queries; create it if it is missing."""
+    path = public_set.folder / "projects" / f"{public_set.name}-{kind}"
+    if (path / "project.toml").exists():
+        return Project.open(path)
+    queries: dict[str, Any] = {"backend": "extractive"}
     if kind != "extractive":
-        backend = {"backend": "imported", "consistency_top": CONSISTENCY_TOP}
-    unjudged = {"use_judged": False}
-    project = Project.create(place, [one.documents], queries=backend, evaluation=unjudged)
+        queries = {"backend": "imported", "consistency_top": CONSISTENCY_TOP}
+    project = Project.create(
+        path, [public_set.documents], queries=queries, evaluation={"use_judged": False}
+    )
     if kind != "extractive":
-        path = one.folder / "queries" / f"{one.name}-{kind}.jsonl"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write_rows(path, one.training_queries(kind))
-        project.import_queries(path)
-    if one.name == "sample":
+        file = public_set.folder / "queries" / f"{public_set.name}-{kind}.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write_rows(file, public_set.training_queries(kind))
+        project.import_queries(file)
+    if public_set.name == "sample":
         project.import_judgments(asset_path("sample/questions.jsonl"))
         project.import_judgments(asset_path("sample/questions-measuring.jsonl"))
-    _share_vectors(one, place)
+    _copy_vectors(public_set, path)
     return project
 
 
-def _share_vectors(one: PublicSet, place: Path) -> None:
-    """Copy the chunks' vectors that another project of the set has."""
-    for other in sorted((one.folder / "projects").glob(f"{one.name}-*/cache")):
-        if other.parent != place and any(other.iterdir()):
-            shutil.copytree(other, place / "cache", dirs_exist_ok=True)
+def _copy_vectors(public_set: PublicSet, path: Path) -> None:
+    """Copy the chunks' vectors from another project of the set to the one at `path`."""
+    for cache in sorted((public_set.folder / "projects").glob(f"{public_set.name}-*/cache")):
+        if cache.parent != path and any(cache.iterdir()):
+            shutil.copytree(cache, path / "cache", dirs_exist_ok=True)
             return
 
 
 def _write_reduced(source: Path, target: Path, documents: set[str], questions: set[str]) -> None:
-    """A BEIR folder with these documents and questions, and the judgments that are about them."""
+    """Write a BEIR folder with these documents and questions, and the judgments about them."""
     for name, ids in (("corpus.jsonl", documents), ("queries.jsonl", questions)):
         _write_rows(target / name, [row for row in _read_rows(source / name) if row["_id"] in ids])
     lines = ["query-id\tcorpus-id\tscore\n"]
@@ -163,6 +171,7 @@ def _write_reduced(source: Path, target: Path, documents: set[str], questions: s
 
 
 def _read_qrels(folder: Path) -> dict[str, dict[str, int]]:
+    """Return the grades above 0, by question and document."""
     relevant: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for line in (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines():
         question, document, grade = line.split("\t")
@@ -181,6 +190,6 @@ def _write_rows(path: Path, rows: Iterable[Row]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
-def _number(key: str) -> int:
-    """A number that looks drawn by chance, the same one everywhere."""
+def _hash(key: str) -> int:
+    """Return a number that orders keys as if by chance, alike on every machine."""
     return int(hashlib.sha256(key.encode()).hexdigest(), 16)

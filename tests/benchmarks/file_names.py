@@ -1,13 +1,12 @@
-"""How much a file's name should weigh in BM25: what names, words of names, and questions find at
-each weight.
+"""How much a file's name should weigh in BM25: what is found at each weight.
 
 python tests/benchmarks/file_names.py PROJECT [--weights 0 1 2 3] [--questions FILE.jsonl …] [--seed
 0]
 
 PROJECT has been read ('engine ingest'). Known-item queries are made of its files' names: the whole
 name, its rarest word where at most two files have that, and its two rarest words; and of five words
-of a sentence in the text, which know nothing of the name. Right is each file of that name or that
-text. Prints Hit@1, Hit@10 and MRR of documents, and nDCG@10 of passages for questions.
+of a sentence in the text, whatever the name is. Right is each file of that name or that text.
+Prints Hit@1, Hit@10 and MRR of documents, and nDCG@10 of passages for questions.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ from engine.lexical.index import LexicalIndex
 from engine.lexical.languages import detect_language
 from engine.project.folder import ProjectFolder
 
-DEPTH = 300
+DEPTH = 300  # chunks of an answer
 WORDS_OF_A_SENTENCE = 5
-RARE = 2  # files
+RARE_FILES = 2  # files that may have a rare word
 
 
 @dataclass(frozen=True)
@@ -53,16 +52,16 @@ class Corpus:
     chunks: list[Chunk]
 
     def chunks_with(self, path: str, evidence: Iterable[str]) -> set[int]:
-        """Ids of the chunks of a file that hold one of these texts."""
-        wanted = [" ".join(text.split()) for text in evidence]
-        found = set()
+        """Return the ids of the chunks of a file that hold one of these texts."""
+        texts = [" ".join(text.split()) for text in evidence]
+        ids = set()
         for chunk in self.chunks:
-            text = " ".join(chunk.text.split())
-            if self.documents[chunk.document_id].path == path and any(
-                one in text for one in wanted
-            ):
-                found.add(chunk.id)
-        return found
+            if self.documents[chunk.document_id].path != path:
+                continue
+            chunk_text = " ".join(chunk.text.split())
+            if any(text in chunk_text for text in texts):
+                ids.add(chunk.id)
+        return ids
 
 
 def read_corpus(project: Path) -> Corpus:
@@ -73,7 +72,7 @@ def read_corpus(project: Path) -> Corpus:
 
 
 def build_known_items(corpus: Corpus, seed: int) -> dict[str, list[KnownItem]]:
-    """Queries by kind."""
+    """Return queries of each kind, made of the names and the texts of files."""
     analyzer = Analyzer("none")
     rng = random.Random(seed)
     by_text: dict[str, set[int]] = defaultdict(set)
@@ -82,7 +81,8 @@ def build_known_items(corpus: Corpus, seed: int) -> dict[str, list[KnownItem]]:
     stems: dict[int, str] = {}
     for key, document in corpus.documents.items():
         by_text[document.text].add(key)
-        if not (names := find_search_names(document.file_path)):
+        names = find_search_names(document.file_path)
+        if not names:
             continue
         stems[key] = PurePosixPath(document.path).stem
         by_name[stems[key].lower()].add(key)
@@ -99,33 +99,36 @@ def build_known_items(corpus: Corpus, seed: int) -> dict[str, list[KnownItem]]:
             if len(word) > 2 and word.isalpha()
         ]
         words.sort(key=lambda word: len(by_word[word]))
-        if words and len(by_word[words[0]]) <= RARE:
+        if words and len(by_word[words[0]]) <= RARE_FILES:
             items["its rarest word"].append(KnownItem(words[0], right | by_word[words[0]]))
         if len(words) > 2:
             items["two rare words"].append(KnownItem(" ".join(words[:2]), right))
-        sentences = [
-            one for one in re.split(r"(?<=[.!?])\s+", document.text) if 40 < len(one) < 200
-        ]
-        if (
-            sentences
-            and len(long_words := re.findall(r"\w{4,}", rng.choice(sentences)))
-            >= WORDS_OF_A_SENTENCE
-        ):
-            items["words of the text"].append(
-                KnownItem(" ".join(rng.sample(long_words, WORDS_OF_A_SENTENCE)), right)
-            )
+        query = _draw_sentence_words(document.text, rng)
+        if query:
+            items["words of the text"].append(KnownItem(query, right))
     return items
+
+
+def _draw_sentence_words(text: str, rng: random.Random) -> str:
+    """Return long words of a sentence drawn from the text, "" if it has too few."""
+    pieces = re.split(r"(?<=[.!?])\s+", text)
+    sentences = [sentence for sentence in pieces if 40 < len(sentence) < 200]
+    if not sentences:
+        return ""
+    long_words = re.findall(r"\w{4,}", rng.choice(sentences))
+    if len(long_words) < WORDS_OF_A_SENTENCE:
+        return ""
+    return " ".join(rng.sample(long_words, WORDS_OF_A_SENTENCE))
 
 
 def build_index(folder: Path, corpus: Corpus, weight: int) -> LexicalIndex:
     """Build the index with each name put `weight` times before each chunk, after the title."""
     labels = {
-        key: "\n".join((one.title, *(weight * find_search_names(one.file_path))))
-        for key, one in corpus.documents.items()
+        key: "\n".join((document.title, *(weight * find_search_names(document.file_path))))
+        for key, document in corpus.documents.items()
     }
-    language, _ = detect_language(
-        [chunk.text for chunk in corpus.chunks[:: max(1, len(corpus.chunks) // 200)]]
-    )
+    step = max(1, len(corpus.chunks) // 200)
+    language, _ = detect_language([chunk.text for chunk in corpus.chunks[::step]])
     texts = (
         (chunk.id, f"{labels[chunk.document_id]}\n{chunk.embedded_text}") for chunk in corpus.chunks
     )
@@ -133,7 +136,10 @@ def build_index(folder: Path, corpus: Corpus, weight: int) -> LexicalIndex:
 
 
 def measure_items(index: LexicalIndex, items: list[KnownItem], owners: dict[int, int]) -> str:
-    """Hit@1, Hit@10 and MRR@10 of documents, in percent."""
+    """Return Hit@1, Hit@10 and MRR@10 of documents, in percent.
+
+    `owners`: by id of a chunk, that of its document.
+    """
     totals = Counter[str]()
     for item in items:
         ids, _ = index.search(item.query, DEPTH)
@@ -150,13 +156,13 @@ def measure_items(index: LexicalIndex, items: list[KnownItem], owners: dict[int,
 
 
 def measure_questions(index: LexicalIndex, questions: list[dict[str, Any]], corpus: Corpus) -> str:
-    """nDCG@10 of passages, in percent."""
+    """Return nDCG@10 of passages, in percent."""
     total = 0.0
     count = 0
     for question in questions:
         answers = [question, *question.get("also", ())]
         right = set[int]().union(
-            *(corpus.chunks_with(one["path"], one["evidence"]) for one in answers)
+            *(corpus.chunks_with(answer["path"], answer["evidence"]) for answer in answers)
         )
         if not right:
             continue
@@ -164,7 +170,8 @@ def measure_questions(index: LexicalIndex, questions: list[dict[str, Any]], corp
         gains = sum(
             1 / log2(place + 1) for place, chunk in enumerate(ids.tolist(), 1) if chunk in right
         )
-        total += gains / sum(1 / log2(place + 1) for place in range(1, min(10, len(right)) + 1))
+        best_places = range(1, min(10, len(right)) + 1)
+        total += gains / sum(1 / log2(place + 1) for place in best_places)
         count += 1
     return f"{100 * total / max(count, 1):.2f} ({count} questions)"
 
@@ -178,27 +185,22 @@ def main() -> None:
     parser.add_argument("--weights", type=int, nargs="+", default=[0, 1, 2, 3])
     parser.add_argument("--questions", type=Path, nargs="*", default=[])
     parser.add_argument("--seed", type=int, default=0)
-    wanted = parser.parse_args()
-    corpus = read_corpus(wanted.project)
-    items = build_known_items(corpus, wanted.seed)
+    options = parser.parse_args()
+    corpus = read_corpus(options.project)
+    items = build_known_items(corpus, options.seed)
     owners = {chunk.id: chunk.document_id for chunk in corpus.chunks}
     questions = [
-        json.loads(line) for file in wanted.questions for line in file.read_text().splitlines()
+        json.loads(line) for file in options.questions for line in file.read_text().splitlines()
     ]
-    for weight in wanted.weights:
+    for weight in options.weights:
         with tempfile.TemporaryDirectory() as folder:
             index = build_index(Path(folder) / "index", corpus, weight)
-            for kind, listed in items.items():
-                print(
-                    f"weight {weight}: {kind} ({len(listed)}):"
-                    f" {measure_items(index, listed, owners)}",
-                    flush=True,
-                )
+            for kind, kind_items in items.items():
+                figures = measure_items(index, kind_items, owners)
+                print(f"weight {weight}: {kind} ({len(kind_items)}): {figures}", flush=True)
             if questions:
-                print(
-                    f"weight {weight}: questions: {measure_questions(index, questions, corpus)}",
-                    flush=True,
-                )
+                figures = measure_questions(index, questions, corpus)
+                print(f"weight {weight}: questions: {figures}", flush=True)
 
 
 if __name__ == "__main__":

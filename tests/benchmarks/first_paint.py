@@ -1,8 +1,6 @@
-"""How long `bmembed-tui` takes from its start to its first painted screen, on a real
-pseudo-terminal.
+"""How long `bmembed-tui` takes from its start to its first painted screen, on a pseudo-terminal.
 
-Printed next to the time of a bare Python start and of an empty Textual app on the same machine in
-the same run.
+A bare start of Python and an empty Textual app are measured in the same run.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ Empty().run()
 
 
 def seconds_until(command: list[str], mark: bytes, environment: dict[str, str]) -> float:
-    """From the start of `command` until `mark` stands in what it has written."""
+    """Return the seconds from the start of `command` until it has written `mark`."""
     started = time.perf_counter()
     child, terminal = pty.fork()
     if child == 0:
@@ -39,21 +37,21 @@ def seconds_until(command: list[str], mark: bytes, environment: dict[str, str]) 
         if not select.select([terminal], [], [], 20)[0]:
             raise SystemExit(f"{command} painted nothing in 20 s: {written[-300:]!r}")
         written += os.read(terminal, 65536)
-    taken = time.perf_counter() - started
+    seconds = time.perf_counter() - started
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(terminal)
-    return taken
+    return seconds
 
 
 def main() -> None:
-    """Print medians."""
+    """Print the medians of several rounds."""
     with tempfile.TemporaryDirectory() as home:
         folders = dict.fromkeys(
             ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home
         )
         environment = dict(os.environ, TERM="xterm-256color", LINES="24", COLUMNS="80", **folders)
-        bare = [_bare() for _ in range(ROUNDS)]
+        bare = [_time_bare_python() for _ in range(ROUNDS)]
         empty = [
             seconds_until([sys.executable, "-c", EMPTY], b"ready", environment)
             for _ in range(ROUNDS)
@@ -71,12 +69,11 @@ def main() -> None:
             f"{name:<22} median {statistics.median(times):.3f} s, worst of {ROUNDS}"
             f" {max(times):.3f} s"
         )
-    print(
-        f"bmembed-tui / empty Textual app: {statistics.median(app) / statistics.median(empty):.2f}"
-    )
+    ratio = statistics.median(app) / statistics.median(empty)
+    print(f"bmembed-tui / empty Textual app: {ratio:.2f}")
 
 
-def _bare() -> float:
+def _time_bare_python() -> float:
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     return time.perf_counter() - started

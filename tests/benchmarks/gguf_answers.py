@@ -1,8 +1,8 @@
-"""Whole answers of a GGUF model, prompts included: ours, from the process that serves the file, and
-`llama_cpp.Llama` in this process with the same schema, in turn.
+"""Whole answers of a GGUF model, prompts included, against `llama_cpp.Llama` with the same schema.
 
-`taskset -c 0 python tests/benchmarks/gguf_answers.py MODEL.gguf CORPUS.jsonl`, a corpus in the form
-of BEIR. Processor time, too, for a busy machine; one core, so that both have one thread.
+`taskset -c 0 python tests/benchmarks/gguf_answers.py MODEL.gguf CORPUS.jsonl` takes a corpus in the
+form of BEIR. Ours come from the process that serves the file, the others from this process; they
+take turns. One core, so that both have one thread; processor time, too, for a busy machine.
 """
 
 from __future__ import annotations
@@ -25,23 +25,28 @@ from engine.llm.prompts import load_prompt, place_of
 from engine.llm.requests import NullReporter, Request
 from engine.llm.shapes import EVENTS
 
-CONTEXT = 2048
+CONTEXT = 2048  # tokens
+Answer = Callable[[Request], tuple[str, int]]
+"""Returns the text of an answer, and its tokens."""
 
 
-def requests(corpus: Path, count: int, limit: int) -> list[Request]:
-    """The first step of the prompt in two steps, for the first documents."""
+def build_requests(corpus: Path, count: int, limit: int) -> list[Request]:
+    """Return the first step of the prompt in two steps, for the first documents.
+
+    `limit`: of tokens of an answer.
+    """
     with corpus.open(encoding="utf-8") as file:
         documents = [json.loads(line) for line, _ in zip(file, range(count), strict=False)]
     prompt = load_prompt("events")
-    asked = []
+    requests = []
     for number, document in enumerate(documents):
         values = {**place_of(document["title"], ()), "passage": document["text"], "count": 3}
-        asked.append(Request(prompt.fill(values), EVENTS, 3, limit, number))
-    return asked
+        requests.append(Request(prompt.fill(values), EVENTS, 3, limit, number))
+    return requests
 
 
-def ours(path: Path) -> tuple[Callable[[Request], tuple[str, int]], int]:
-    """Answers of `FileChatModel`, the text and its tokens; and the process that computes them."""
+def load_ours(path: Path) -> tuple[Answer, int]:
+    """Return how `FileChatModel` answers, and the id of the process that computes."""
     model = FileChatModel(path, CONTEXT, NullReporter(), lambda: None)
 
     def answer(request: Request) -> tuple[str, int]:
@@ -51,8 +56,8 @@ def ours(path: Path) -> tuple[Callable[[Request], tuple[str, int]], int]:
     return answer, model.pid
 
 
-def llama(path: Path) -> tuple[Callable[[Request], tuple[str, int]], int]:
-    """Answers of `llama_cpp.Llama.create_chat_completion`; and this process."""
+def load_llama(path: Path) -> tuple[Answer, int]:
+    """Return how `llama_cpp.Llama` answers, and the id of this process, which computes."""
     from llama_cpp import Llama
 
     model = Llama(str(path), n_ctx=CONTEXT, n_threads=1, n_threads_batch=1, verbose=False)
@@ -77,26 +82,26 @@ def llama(path: Path) -> tuple[Callable[[Request], tuple[str, int]], int]:
 
 
 def main() -> None:
-    """Print a line for each round of each."""
+    """Print a line for each of both in each round."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--count", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=192, help="of an answer, at most")
     parser.add_argument("--rounds", type=int, default=2)
-    chosen = parser.parse_args()
-    asked = requests(chosen.corpus, chosen.count, chosen.tokens)
-    ways = {"ours": ours(chosen.model), "llama_cpp.Llama": llama(chosen.model)}
-    for _ in range(chosen.rounds):
-        for name, (answer, pid) in ways.items():
-            wall = time.perf_counter()
+    options = parser.parse_args()
+    requests = build_requests(options.corpus, options.count, options.tokens)
+    models = {"ours": load_ours(options.model), "llama_cpp.Llama": load_llama(options.model)}
+    for _ in range(options.rounds):
+        for name, (answer, pid) in models.items():
+            started = time.perf_counter()
             before = psutil.Process(pid).cpu_times()
-            tokens = sum(answer(request)[1] for request in asked)
+            tokens = sum(answer(request)[1] for request in requests)
             after = psutil.Process(pid).cpu_times()
-            wall = time.perf_counter() - wall
-            seconds = after.user + after.system - before.user - before.system
+            clock = time.perf_counter() - started
+            processor = after.user + after.system - before.user - before.system
             print(
-                f"{name}: {wall:.1f} s, of the processor {seconds:.1f} s, {tokens} tokens",
+                f"{name}: {clock:.1f} s, of the processor {processor:.1f} s, {tokens} tokens",
                 flush=True,
             )
 

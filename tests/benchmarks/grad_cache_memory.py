@@ -1,5 +1,4 @@
-"""Peak memory of a step with GradCache: 64 lists of 9 chunks of 256 tokens each, on the bundled
-model.
+"""Peak memory of a step with GradCache on the bundled model: 64 lists of 9 chunks of 256 tokens.
 
     python tests/benchmarks/grad_cache_memory.py [--lists N] [--chunks N] [--tokens N] [--model
     FOLDER]
@@ -32,6 +31,7 @@ WORDS = re.findall(
 
 
 def main() -> None:
+    """Run one step and print its memory; exit with 1 if that is over the bar."""
     options = _options()
     prepare()
     import torch
@@ -67,7 +67,7 @@ def main() -> None:
     batches += micro_batches(
         lengths[options.lists :], plan.micro_batch_tokens, offset=options.lists
     )
-    own = (
+    is_candidate = (
         torch.eye(options.lists, dtype=torch.bool)
         .repeat_interleave(options.chunks, 1)
         .to(hardware.device)
@@ -80,29 +80,35 @@ def main() -> None:
 
     def loss(vectors: torch.Tensor) -> torch.Tensor:
         scores = vectors[: options.lists] @ vectors[options.lists :].T
-        return losses.listnet(scores, teacher, candidates=own)
+        return losses.listnet(scores, teacher, candidates=is_candidate)
 
     def forward(micro: MicroBatch) -> torch.Tensor:
         return student.forward([rows[i] for i in micro.places])
 
-    keep = student.graph_bytes(rows, batches) <= plan.graph_bytes
-    count, threads, _ = choose_workers(student, recipe, hardware, free_memory(hardware))
+    keep_graphs = student.graph_bytes(rows, batches) <= plan.graph_bytes
+    worker_count, threads, _ = choose_workers(student, recipe, hardware, free_memory(hardware))
     student.training_mode()
     started = time.perf_counter()
-    with Workers(count, threads) as workers:
-        value, found = compute_gradients(
-            forward, student.working, batches, loss, workers, keep_graphs=keep, dropout=False
+    with Workers(worker_count, threads) as workers:
+        loss_value, step_gradients = compute_gradients(
+            forward,
+            student.working,
+            batches,
+            loss,
+            workers,
+            keep_graphs=keep_graphs,
+            dropout=False,
         )
     seconds = time.perf_counter() - started
-    norm = float(torch.stack([gradient.norm() for gradient in found]).norm())
+    norm = float(torch.stack([gradient.norm() for gradient in step_gradients]).norm())
     peak = peak_memory_mb()
     print(
         f"{options.lists} lists × {options.chunks} chunks × {max(lengths)} tokens in {len(batches)}"
-        f" micro-batches, {count} at a time; texts run {'once' if keep else 'twice'}"
+        f" micro-batches, {worker_count} at a time; texts run {'once' if keep_graphs else 'twice'}"
     )
     print(
-        f"loss {value:.4f}, gradient {norm:.4f}, {seconds:.1f} s, {sum(lengths) / seconds:,.0f}"
-        " tokens/s"
+        f"loss {loss_value:.4f}, gradient {norm:.4f}, {seconds:.1f} s,"
+        f" {sum(lengths) / seconds:,.0f} tokens/s"
     )
     print(
         f"peak memory of the process {peak / 1000:.2f} GB (before the step {before / 1000:.2f} GB;"

@@ -13,6 +13,7 @@ import csv
 import json
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,8 +33,19 @@ from engine.metrics.retrieval import evaluate_run  # noqa: E402
 DATA = REPOSITORY.parent / "shared" / "data" / "cranfield"
 
 
-def read(folder: Path) -> tuple[list[str], list[str], list[dict[int, int]]]:
-    """Chunk texts, query texts and, per query, row of a relevant chunk → grade."""
+class DataSet(NamedTuple):
+    """Texts of chunks and queries.
+
+    `grades`: of each query, the grades of the relevant chunks, by their place in `chunks`.
+    """
+
+    chunks: list[str]
+    queries: list[str]
+    grades: list[dict[int, int]]
+
+
+def read_data_set(folder: Path) -> DataSet:
+    """Read a data set of BEIR, without the queries that no chunk is relevant to."""
     corpus = [json.loads(line) for line in (folder / "corpus.jsonl").open(encoding="utf-8")]
     row_of = {entry["_id"]: row for row, entry in enumerate(corpus)}
     queries = {
@@ -46,37 +58,47 @@ def read(folder: Path) -> tuple[list[str], list[str], list[dict[int, int]]]:
             if int(grade) > 0 and chunk in row_of and query in queries:
                 grades.setdefault(query, {})[row_of[chunk]] = int(grade)
     texts = [f"{entry.get('title', '')} {entry['text']}".strip() for entry in corpus]
-    return texts, [queries[name] for name in grades], list(grades.values())
+    return DataSet(texts, [queries[name] for name in grades], list(grades.values()))
 
 
 def main() -> None:
-    texts, queries, grades = read(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
+    """Print a line for each transformation of the vectors."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    texts, queries, grades = read_data_set(folder)
     encoder = TransformerEncoder.load(resolve_model(DEFAULT_MODEL))
     chunks = encoder.encode_chunks(texts)
     query_vectors = encoder.encode_queries(queries)
-    ways = {
+    transformations = {
         "as they are": None,
         "standardised": standardise(chunks),
         "whitened": whiten(chunks),
         **{f"top {count} removed": remove_top(chunks, count) for count in (1, 3, 10)},
     }
     print(f"{len(texts)} chunks, {len(queries)} queries; percent, 95 % intervals")
+    chunk_ids = np.arange(len(chunks), dtype=np.int64)
     base = None
-    for name, way in ways.items():
-        moved, looked_for = (
-            (chunks, query_vectors) if way is None else (way(chunks), way(query_vectors))
+    for name, transform in transformations.items():
+        transformed = chunks
+        transformed_queries = query_vectors
+        if transform is not None:
+            transformed = transform(chunks)
+            transformed_queries = transform(query_vectors)
+        ids, _ = rank_all(transformed_queries, transformed, chunk_ids, 10)
+        metrics = evaluate_run(Relevance.from_rankings(ids, grades), ("ndcg@10", "hit@10"))
+        if base is None:
+            base = metrics["ndcg@10"]
+        difference = paired_difference(metrics["ndcg@10"], base).percent()
+        cells = []
+        for values in (metrics["ndcg@10"], metrics["hit@10"]):
+            mean = interval(values, bootstrap_means(values[:, None])[:, 0]).percent()
+            cells.append(f"{mean.value:5.1f} ({mean.low:.1f}–{mean.high:.1f})")
+        change = (
+            f"{difference.value:+5.1f} ({difference.low:+.1f} to {difference.high:+.1f})"
+            f" {difference.verdict}"
         )
-        ids, _ = rank_all(looked_for, moved, np.arange(len(moved), dtype=np.int64), 10)
-        found = evaluate_run(Relevance.from_rankings(ids, grades), ("ndcg@10", "hit@10"))
-        base = found["ndcg@10"] if base is None else base
-        gap = paired_difference(found["ndcg@10"], base).percent()
-        both = (found["ndcg@10"], found["hit@10"])
-        cells = [interval(each, bootstrap_means(each[:, None])[:, 0]).percent() for each in both]
-        shown = "   ".join(f"{cell.value:5.1f} ({cell.low:.1f}–{cell.high:.1f})" for cell in cells)
-        against = f"{gap.value:+5.1f} ({gap.low:+.1f} to {gap.high:+.1f}) {gap.verdict}"
         print(
-            f"{name:<15} {shown}   {against:<42} I_A {isotropy_a(moved):.3f}   IsoScore"
-            f" {isoscore(moved):.3f}"
+            f"{name:<15} {'   '.join(cells)}   {change:<42} I_A {isotropy_a(transformed):.3f}"
+            f"   IsoScore {isoscore(transformed):.3f}"
         )
 
 

@@ -1,5 +1,4 @@
-"""How long the Search step takes from a key to the painted screen, with 200,000 chunks in the
-project.
+"""How long the Search step takes from a key to the painted screen, with 200,000 chunks.
 
 `python tests/benchmarks/key_to_paint.py [CHUNKS] [--project FOLDER] [--size 120x40]` prints the
 median and the 95th percentile, in milliseconds, and the processor time that it took, of
@@ -25,8 +24,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path[:0] = [str(REPOSITORY), str(REPOSITORY / "tests")]
@@ -35,8 +36,9 @@ LETTERS = 80
 ARROWS = 150
 MODE_KEYS = 45
 WORD_LETTERS = 8
-STILL = 0.1  # seconds after a key in which everything that it paints has been painted
-DEBOUNCED = 0.14  # a little less than the pause in typing after which a question is asked
+STILL_SECONDS = 0.1  # after a key, until everything that it changes has been painted
+# A little less than the pause in typing after which a question is asked.
+DEBOUNCE_SECONDS = 0.14
 
 # In another process: the app's own has neither numpy nor an index.
 BUILD = """
@@ -54,40 +56,59 @@ if not folder.exists():
 """
 
 
-Moment = tuple[float, float]
+class Moment(NamedTuple):
+    """The clock, and this thread's processor time, in seconds."""
+
+    wall: float
+    processor: float
+
+
+@dataclass(frozen=True, order=True)
+class Duration:
+    """Between two moments, in milliseconds."""
+
+    wall: float
+    processor: float
+
+    def __add__(self, other: Duration) -> Duration:
+        return Duration(self.wall + other.wall, self.processor + other.processor)
 
 
 def now() -> Moment:
-    """The clock, and this thread's processor time, in seconds."""
-    return time.perf_counter(), time.thread_time()
+    """Return this moment."""
+    return Moment(time.perf_counter(), time.thread_time())
+
+
+def measure_between(start: Moment, end: Moment) -> Duration:
+    """Return how long it was from one moment to the other."""
+    return Duration(1000 * (end.wall - start.wall), 1000 * (end.processor - start.processor))
 
 
 class Paints:
-    """When the screen was painted; the bytes for a terminal are made as a driver would make
-    them.
+    """The moments when the screen had been painted.
+
+    The bytes for a terminal are made too, as a driver would make them.
     """
 
     def __init__(self, app: Any) -> None:
-        self.ended: list[tuple[float, float]] = []
+        self.ends: list[Moment] = []
         self.bytes = 0
         display = app._display
 
-        def painted(screen: Any, renderable: Any) -> None:
+        def display_and_note(screen: Any, renderable: Any) -> None:
             display(screen, renderable)
             if renderable is not None and not app._batch_count:
-                make = getattr(renderable, "render_segments", None)
-                self.bytes += len(make(app.console)) if make else 0
-                self.ended.append(now())
+                make_bytes = getattr(renderable, "render_segments", None)
+                self.bytes += len(make_bytes(app.console)) if make_bytes else 0
+                self.ends.append(now())
 
-        app._display = painted
+        app._display = display_and_note
 
-    def since(self, start: Moment, which: int = -1) -> Moment | None:
-        """(wall, processor) milliseconds from `start` to the last paint after it, or to the
-        first one (0).
-        """
-        after = [end for end in self.ended if end[0] >= start[0]]
-        if after:
-            return (1000 * (after[which][0] - start[0]), 1000 * (after[which][1] - start[1]))
+    def first_after(self, start: Moment) -> Duration | None:
+        """Return how long it was until the first paint, None if there was none yet."""
+        for end in self.ends:
+            if end.wall >= start.wall:
+                return measure_between(start, end)
         return None
 
 
@@ -95,27 +116,31 @@ class Arrivals:
     """When answers to searches have arrived, and when their hits had been handed to the lists."""
 
     def __init__(self, client: Any, searching: Any) -> None:
-        self.at: list[Moment] = []
+        self.arrived: list[Moment] = []
         self.handled: list[Moment] = []
         changed = searching.changed
+        receive = client.receive
 
-        def handled(mode: str) -> None:
+        def change_and_note(mode: str) -> None:
             changed(mode)
             self.handled.append(now())
 
-        searching.changed = handled
-        answer = client.receive
-
-        def arrived(line: bytes) -> None:
+        def note_and_receive(line: bytes) -> None:
             if b'"hits"' in line[-200_000:]:
-                self.at.append(now())
-            answer(line)
+                self.arrived.append(now())
+            receive(line)
 
-        client.receive = arrived
+        searching.changed = change_and_note
+        client.receive = note_and_receive
+
+    def clear(self) -> None:
+        """Forget all answers so far."""
+        self.arrived.clear()
+        self.handled.clear()
 
 
 def press(app: Any, key: str) -> Moment:
-    """Send a key as the terminal's driver does; returns when."""
+    """Send a key as the terminal's driver does, and return the moment before it."""
     from textual import events
 
     event = events.Key(key, key if len(key) == 1 else None)
@@ -125,7 +150,7 @@ def press(app: Any, key: str) -> Moment:
     return start
 
 
-async def until(condition: Any, seconds: float = 120) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 120) -> None:
     """Wait for a condition."""
     end = time.perf_counter() + seconds
     while not condition():
@@ -135,7 +160,7 @@ async def until(condition: Any, seconds: float = 120) -> None:
 
 
 async def measure(project: str, size: tuple[int, int]) -> None:
-    """Drive the app and print."""
+    """Drive the app, and print what keys and answers take."""
     import psutil
 
     from bmembed_tui.app import BmembedApp
@@ -154,109 +179,115 @@ async def measure(project: str, size: tuple[int, int]) -> None:
         for mode in ("bm25", "hybrid", "all"):
             screen.pane.action_mode(mode)
             field.focus()
-            await _typing(app, screen.pane, field, paints, arrivals, mode)
-        await _moving(app, screen.pane, paints)
-        memory = psutil.Process().memory_info().rss / 2**20
-        searching = [child.memory_info().rss / 2**20 for child in psutil.Process().children()]
-    print(
-        f"memory of the app {memory:.0f} MB (the engine's search process {sum(searching):.0f} MB)"
-    )
+            await _measure_typing(app, screen.pane, field, paints, arrivals, mode)
+        await _measure_moving(app, screen.pane, paints)
+        process = psutil.Process()
+        memory = process.memory_info().rss / 2**20
+        search_memory = sum(child.memory_info().rss for child in process.children()) / 2**20
+    print(f"memory of the app {memory:.0f} MB (the engine's search process {search_memory:.0f} MB)")
 
 
-async def _typing(
+async def _measure_typing(
     app: Any, pane: Any, field: Any, paints: Paints, arrivals: Arrivals, mode: str
 ) -> None:
-    words = _words()
-    letters = []
-    answers = []
-    both = []
+    """Type letters, and print how long each and its answer take.
+
+    After every few letters a new word is begun, after another word that has been searched for.
+    """
+
+    def is_answered() -> bool:
+        searching = pane.searching
+        return searching.question.query == field.value and not searching.pending
+
+    words = _draw_words()
+    letter_durations = []
+    answer_durations = []
+    total_durations = []
     field.value = ""
     for number in range(LETTERS):
         if number % WORD_LETTERS == 0:
             field.value = ""
-            word = itertools.chain(next(words), itertools.repeat("a"))
+            letters = itertools.chain(next(words), itertools.repeat("a"))
             field.value = f"{next(words)} "
             field.cursor_position = len(field.value)
-            await until(
-                lambda: pane.searching.question.query == field.value and not pane.searching.pending
-            )
+            await until(is_answered)
             await asyncio.sleep(0.5)
-        arrivals.at.clear()
-        arrivals.handled.clear()
-        start = press(app, next(word))
-        await asyncio.sleep(DEBOUNCED)
-        letter = paints.since(start, 0)
-        await until(
-            lambda: pane.searching.question.query == field.value and not pane.searching.pending
-        )
-        await asyncio.sleep(STILL)
-        came = _painted(paints, arrivals)
-        if letter is not None and came is not None:
-            letters.append(letter)
-            answers.append(came)
-            both.append((letter[0] + came[0], letter[1] + came[1]))
-    tell(f"{mode}: letter typed", letters)
-    tell(f"{mode}: answer to its hits", answers)
-    tell(f"{mode}: both", both)
+        arrivals.clear()
+        start = press(app, next(letters))
+        await asyncio.sleep(DEBOUNCE_SECONDS)
+        letter_duration = paints.first_after(start)
+        await until(is_answered)
+        await asyncio.sleep(STILL_SECONDS)
+        answer_duration = _measure_answer(paints, arrivals)
+        if letter_duration is not None and answer_duration is not None:
+            letter_durations.append(letter_duration)
+            answer_durations.append(answer_duration)
+            total_durations.append(letter_duration + answer_duration)
+    print_durations(f"{mode}: letter typed", letter_durations)
+    print_durations(f"{mode}: answer to its hits", answer_durations)
+    print_durations(f"{mode}: both", total_durations)
 
 
-def _painted(paints: Paints, arrivals: Arrivals) -> Moment | None:
-    """From an answer's arrival until its hits were painted; of several answers to one letter,
-    the longest way.
+def _measure_answer(paints: Paints, arrivals: Arrivals) -> Duration | None:
+    """Return how long it was from an answer's arrival until its hits were painted.
+
+    Of several answers to one letter, the longest counts.
     """
-    found = []
-    for came, handled in zip(arrivals.at, arrivals.handled, strict=False):
-        painted = paints.since(handled, 0)
-        if painted:
-            found.append(
-                (
-                    painted[0] + 1000 * (handled[0] - came[0]),
-                    painted[1] + 1000 * (handled[1] - came[1]),
-                )
-            )
-    if found:
-        return max(found)
-    return None
+    durations = []
+    for arrived, handled in zip(arrivals.arrived, arrivals.handled, strict=False):
+        painting = paints.first_after(handled)
+        if painting is not None:
+            durations.append(measure_between(arrived, handled) + painting)
+    return max(durations, default=None)
 
 
-async def _moving(app: Any, pane: Any, paints: Paints) -> None:
+async def _measure_moving(app: Any, pane: Any, paints: Paints) -> None:
+    """Move in the list of hits, then change the mode, and print how long each takes."""
     pane.active_list.focus()
     await asyncio.sleep(0.6)
-    arrows = []
+    durations = []
     for number in range(ARROWS):
-        down = number // 9 % 2 == 0
-        start = press(app, "down" if down else "up")
-        await asyncio.sleep(STILL)
-        if (
-            found := paints.since(start, 0)
-        ) is not None and pane.screen.focused is pane.active_list:
-            arrows.append(found)
-    tell("arrow on the hits", arrows)
+        is_down = number // 9 % 2 == 0
+        start = press(app, "down" if is_down else "up")
+        await asyncio.sleep(STILL_SECONDS)
+        duration = paints.first_after(start)
+        if duration is not None and pane.screen.focused is pane.active_list:
+            durations.append(duration)
+    print_durations("arrow on the hits", durations)
     pane.action_mode("bm25")
-    modes = []
+    durations = []
     for number in range(MODE_KEYS):
         start = press(app, ("f5", "f6", "f7")[number % 3])
-        await asyncio.sleep(5 * STILL)
-        if (found := paints.since(start, 0)) is not None and number >= 3:
-            modes.append(found)
-    tell("mode key", modes)
+        await asyncio.sleep(5 * STILL_SECONDS)
+        duration = paints.first_after(start)
+        if duration is not None and number >= 3:
+            durations.append(duration)
+    print_durations("mode key", durations)
 
 
-def _words() -> Any:
+def _draw_words() -> Iterator[str]:
+    """Yield words of the project, the frequent ones more often."""
     words = Path(os.environ["WORDS"]).read_text().split()
     rng = random.Random(1)
     while True:
         yield words[int(len(words) ** rng.random()) - 1]
 
 
-def tell(what: str, taken: list[Moment]) -> None:
-    """Median, 95th percentile and worst; and the processor's part, which other programs on the
-    machine change little.
+def print_durations(name: str, durations: list[Duration]) -> None:
+    """Print the median, the 95th percentile and the worst.
+
+    The processor's part is little changed by other programs on the machine.
     """
-    wall, processor = ([one[part] for one in taken] for part in (0, 1))
-    p95, busy95 = (statistics.quantiles(times, n=20)[-1] for times in (wall, processor))
-    told = f"p50 {statistics.median(wall):6.1f} ms   p95 {p95:6.1f} ms   worst {max(wall):6.1f} ms"
-    print(f"{what:<28} {told}   processor p95 {busy95:5.1f} ms   ({len(taken)} times)", flush=True)
+    wall = [duration.wall for duration in durations]
+    wall_p95 = statistics.quantiles(wall, n=20)[-1]
+    processor = [duration.processor for duration in durations]
+    processor_p95 = statistics.quantiles(processor, n=20)[-1]
+    print(
+        f"{name:<28} p50 {statistics.median(wall):6.1f} ms   p95 {wall_p95:6.1f} ms"
+        f"   worst {max(wall):6.1f} ms   processor p95 {processor_p95:5.1f} ms"
+        f"   ({len(durations)} times)",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -268,20 +299,20 @@ def main() -> None:
     parser.add_argument("--project", type=Path)
     parser.add_argument("--size", default="120x40")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.measure:
-        width, _, height = given.size.partition("x")
-        asyncio.run(measure(str(given.project), (int(width), int(height))))
+    options = parser.parse_args()
+    if options.measure:
+        width, _, height = options.size.partition("x")
+        asyncio.run(measure(str(options.project), (int(width), int(height))))
         return
     with tempfile.TemporaryDirectory() as home:
-        folder = given.project or Path(home) / "big"
+        folder = options.project or Path(home) / "big"
         words = Path(home) / "words.txt"
         environment = dict(
             os.environ, PYTHONPATH=os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "tests")])
         )
-        build = [sys.executable, "-c", BUILD, str(words), str(folder), str(given.chunks)]
+        build = [sys.executable, "-c", BUILD, str(words), str(folder), str(options.chunks)]
         subprocess.run(build, check=True, env=environment)
-        own = dict.fromkeys(("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home)
+        app_folders = dict.fromkeys(("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"), home)
         command = [
             sys.executable,
             __file__,
@@ -289,9 +320,9 @@ def main() -> None:
             "--project",
             str(folder),
             "--size",
-            given.size,
+            options.size,
         ]
-        subprocess.run(command, check=True, env=dict(os.environ, WORDS=str(words), **own))
+        subprocess.run(command, check=True, env=dict(os.environ, WORDS=str(words), **app_folders))
 
 
 if __name__ == "__main__":

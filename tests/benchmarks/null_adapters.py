@@ -1,6 +1,7 @@
-"""How often the gate calls adapters proved that change nothing, and those that gain 3 points,
-where queries are not independent; and how often experience brings one into use that is shown to
-be worse.
+"""How often the gate calls adapters proved that change nothing, and those that gain 3 points.
+
+The queries are not independent. It is also counted how often experience brings an adapter into use
+that is shown to be worse.
 
 Documents are split, related, grouped and clustered by the product's own code; what each query gains
 is drawn. A query of the same words about the same text moves with its twins in four of five cases,
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,26 +40,32 @@ from engine.queries.heldout import (
     unrelated_documents,
 )
 
-CORRELATION = 0.1
-TWINS = 0.8
-DISCOUNTS = np.append(1 / np.log2(np.arange(2, 12)), 0.0)
-EFFECTS = {"interpolated": 0.5, "adapted": 1.0}
-"""Candidate → the part of the adapter's effect that it has."""
+CORRELATION = 0.1  # of what queries about the same text gain
+TWINS = 0.8  # share of the queries that move with their twins
+DISCOUNTS = np.append(1 / np.log2(np.arange(2, 12)), 0.0)  # of nDCG@10, the last one beyond rank 10
+EFFECTS = {"interpolated": 0.5, "adapted": 1.0}  # by candidate, its part of the adapter's effect
 ENCODERS = tuple(EFFECTS)
 REFERENCE: dict[SearchMode, Option] = {
     "semantic": Option("base", "base"),
     "hybrid": hybrid_option("base", EQUAL),
 }
+# What experience says of both candidates. It expects more than there is.
 EXPECTED: dict[SearchMode, Normal] = {"semantic": Normal(4.0, 3.0), "hybrid": Normal(1.5, 1.5)}
-"""What experience says of both candidates: it expects more than there is."""
-SAME_TEXTS = 20
-"""Runs that have the same queries; what these gain is drawn for each."""
-Asked = tuple[str, Judgment]  # the text that a query is about, and how it is judged
+SAME_QUERIES_RUNS = 20  # that have the same queries; what these gain is drawn for each run
+
+
+class Query(NamedTuple):
+    """The text that a query is about, and how it is judged."""
+
+    text: str
+    judgment: Judgment
 
 
 class Corpus:
-    """`texts` of so many `headings`, each in so many files: exact copies, the same in another
-    format, or versions of it.
+    """Documents, their chunks, and queries written of titles and headings.
+
+    There are `texts` of so many `headings`, each in so many files: exact copies, the same in
+    another format, or versions of it, by `kind`.
     """
 
     def __init__(self, kind: str, texts: int, files: int, headings: int, others: int = 0) -> None:
@@ -73,16 +81,13 @@ class Corpus:
 
     def _add(self, kind: str, text: str, copy: int, headings: int) -> None:
         number = len(self.documents) + 1
+        path = f"{copy}/{text}.md"
+        title = f"About {text}"
         if kind == "formats":
             path = f"{text}.{'abcdef'[copy]}"
-        else:
-            path = f"{copy}/{text}.md"
-        if kind == "formats":
             title = ""
         elif kind == "thread":
             title = f"Re: About {text}"
-        else:
-            title = f"About {text}"
         content = text if kind == "copies" else f"{text} {copy}"
         self.documents.append(Document(path, "s", "md", title, "", content, 1, 0.0, id=number))
         self.about[number] = text
@@ -91,7 +96,7 @@ class Corpus:
                 DocumentQuery(f"about {text}", "title", None, number, written_in=number)
             )
         for place in range(headings):
-            edited = kind in ("versions", "formats") and (place + copy) % 3 == 0
+            is_edited = kind in ("versions", "formats") and (place + copy) % 3 == 0
             chunk = Chunk(
                 number,
                 place,
@@ -101,7 +106,7 @@ class Corpus:
                 (),
                 1,
                 "",
-                f"{text} {place} {copy * edited}",
+                f"{text} {place} {copy * is_edited}",
                 len(self.chunks) + 1,
             )
             self.chunks.append(chunk)
@@ -111,40 +116,51 @@ class Corpus:
             self.written.append(query)
 
     def text_of(self, document: int) -> str:
-        """Versions have nine words of ten in common."""
-        own = f" edited{document}" * 30
-        return " ".join(f"{self.about[document]}w{place}" for place in range(300)) + own
+        """Return the text of a document. Versions have nine words of ten in common."""
+        common_words = [f"{self.about[document]}w{place}" for place in range(300)]
+        return " ".join(common_words) + f" edited{document}" * 30
 
-    def asked(self, seed: int) -> list[Asked]:
-        """The queries that decide, by the product's own rules."""
+    def select_queries(self, seed: int) -> list[Query]:
+        """Return the queries that decide, by the product's own rules."""
         related = related_documents(self.documents, self.text_of)
         sides = split_documents(group_keys(self.documents, related), 0.3, seed)
-        used = {one.id for one in self.documents if sides.get(one.id) != "heldout"}
-        free = written_within(unrelated_documents(used, related), self.written)
-        groups = group_by_text(free, self.chunks)
-        return [(self.about[same[0].document_id], judgment_of(same, related)) for same in groups]
+        training = {
+            document.id for document in self.documents if sides.get(document.id) != "heldout"
+        }
+        heldout = written_within(unrelated_documents(training, related), self.written)
+        groups = group_by_text(heldout, self.chunks)
+        return [
+            Query(self.about[group[0].document_id], judgment_of(group, related)) for group in groups
+        ]
 
 
-def gains(rng: np.random.Generator, asked: Sequence[Asked], share: float) -> np.ndarray:
-    """(q,) Zero in the mean: a share of the queries move in rank; twins together, and each text
-    as a whole.
+def draw_gains(rng: np.random.Generator, queries: Sequence[Query], share: float) -> np.ndarray:
+    """Draw what each query gains, zero in the mean.
+
+    A share of the queries move in rank, most of them together with their twins. Every text has an
+    effect of its own besides.
     """
 
-    def moves(count: int) -> np.ndarray:
-        moved = rng.random(count) < share
-        return np.where(moved, rng.choice(DISCOUNTS, count) - rng.choice(DISCOUNTS, count), 0.0)
+    def draw_moves(count: int) -> np.ndarray:
+        is_moved = rng.random(count) < share
+        return np.where(is_moved, rng.choice(DISCOUNTS, count) - rng.choice(DISCOUNTS, count), 0.0)
 
-    keys: dict[object, int] = {}
-    twins = [keys.setdefault((text, one.text), len(keys)) for text, one in asked]
-    texts: dict[str, int] = {}
-    about = [texts.setdefault(text, len(texts)) for text, _ in asked]
-    found = np.where(rng.random(len(asked)) < TWINS, moves(len(keys))[twins], moves(len(asked)))
-    effect = found.std() * (CORRELATION / (1 - CORRELATION)) ** 0.5
-    return found + rng.normal(0, effect, len(texts))[about]
+    twin_numbers: dict[object, int] = {}
+    twins = [
+        twin_numbers.setdefault((query.text, query.judgment.text), len(twin_numbers))
+        for query in queries
+    ]
+    text_numbers: dict[str, int] = {}
+    texts = [text_numbers.setdefault(query.text, len(text_numbers)) for query in queries]
+    moves_with_twins = rng.random(len(queries)) < TWINS
+    twin_moves = draw_moves(len(twin_numbers))[twins]
+    moves = np.where(moves_with_twins, twin_moves, draw_moves(len(queries)))
+    text_deviation = moves.std() * (CORRELATION / (1 - CORRELATION)) ** 0.5
+    return moves + rng.normal(0, text_deviation, len(text_numbers))[texts]
 
 
-def candidates(mode: SearchMode, rung: RungName) -> list[Option]:
-    """What the gate compares with the reference on a rung, that nearest to it first."""
+def list_candidates(mode: SearchMode, rung: RungName) -> list[Option]:
+    """Return what the gate compares with the reference on a rung, that nearest to it first."""
     if mode == "semantic":
         return [Option(name, name) for name in ENCODERS]
     if rung not in DECIDE_SHARE:
@@ -158,108 +174,130 @@ def candidates(mode: SearchMode, rung: RungName) -> list[Option]:
     ]
 
 
-def evidence(
+def draw_evidence(
     rng: np.random.Generator,
     rung: RungName,
-    asked: Sequence[Asked],
+    queries: Sequence[Query],
     moving: float,
     semantic: float,
     hybrid: float,
 ) -> dict[SearchMode, Evidence]:
-    """An adapter that gains so much in each mode, and its interpolation with half of that.
+    """Draw what an adapter and its interpolation gain, and return the evidence of each mode.
 
-    In hybrid search four tenths of what a query gains in semantic search are left with equal
-    weights, more with a larger share.
+    `moving`: share of the queries that move. `semantic` and `hybrid`: the adapter's effect in each
+    mode; its interpolation has half of that. In hybrid search four tenths of what a query gains in
+    semantic search are left with equal weights, more with a larger share.
     """
-    base = np.full(len(asked), 0.5)
-    clusters = clusters_of([one for _, one in asked])
-    own = gains(rng, asked, moving)
-    chance: dict[str, Doubles] = {
-        "adapted": own,
-        "interpolated": 0.5 * own + 0.2 * gains(rng, asked, moving),
+    base = np.full(len(queries), 0.5)
+    clusters = clusters_of([query.judgment for query in queries])
+    adapter_gains = draw_gains(rng, queries, moving)
+    chance_gains: dict[str, Doubles] = {
+        "adapted": adapter_gains,
+        "interpolated": 0.5 * adapter_gains + 0.2 * draw_gains(rng, queries, moving),
     }
     alone = {"base": base}
     for name, part in EFFECTS.items():
-        alone[name] = base + chance[name] + part * semantic
-    by_share = gains(rng, asked, moving)
+        alone[name] = base + chance_gains[name] + part * semantic
+    share_gains = draw_gains(rng, queries, moving)
     fused = {REFERENCE["hybrid"].name: base}
-    beside = {name: 0.4 * part * gains(rng, asked, moving) for name, part in EFFECTS.items()}
-    for option in candidates("hybrid", rung):
+    fusion_gains = {
+        name: 0.4 * part * draw_gains(rng, queries, moving) for name, part in EFFECTS.items()
+    }
+    for option in list_candidates("hybrid", rung):
         share = EQUAL if option.share is None else option.share
-        moved = (share - EQUAL) / EQUAL * by_share
-        if option.encoder in EFFECTS:
-            moved = moved + 0.4 * share / EQUAL * chance[option.encoder] + beside[option.encoder]
-        fused[option.name] = base + moved + EFFECTS.get(option.encoder, 0.0) * hybrid
+        option_gains = (share - EQUAL) / EQUAL * share_gains
+        encoder = option.encoder
+        if encoder in EFFECTS:
+            encoder_gains = 0.4 * share / EQUAL * chance_gains[encoder]
+            option_gains = option_gains + encoder_gains + fusion_gains[encoder]
+        fused[option.name] = base + option_gains + EFFECTS.get(encoder, 0.0) * hybrid
     return {"semantic": Evidence(rung, alone, clusters), "hybrid": Evidence(rung, fused, clusters)}
 
 
-def decisions(
-    measured: dict[SearchMode, Evidence], seed: int, *, expected: bool = False
+def decide_modes(
+    evidence: dict[SearchMode, Evidence], seed: int, *, expected: bool = False
 ) -> dict[SearchMode, Decision]:
-    """What the gate decides in each mode; `expected`: with experience that expects a gain."""
-    found = {}
-    for mode, one in measured.items():
-        options = candidates(mode, one.rung)
-        foreseen = NO_PRIOR_KNOWLEDGE
+    """Return what the gate decides in each mode.
+
+    `expected`: with experience that expects a gain.
+    """
+    decisions = {}
+    for mode, mode_evidence in evidence.items():
+        options = list_candidates(mode, mode_evidence.rung)
+        prior_knowledge = NO_PRIOR_KNOWLEDGE
         if expected:
-            likely = EXPECTED[mode]
+            gain = EXPECTED[mode]
             adapted = [option.name for option in options if option.encoder in EFFECTS]
-            foreseen = PriorKnowledge(
-                {name: Prior(likely, 6, 5, likely.mean) for name in adapted}, {}
+            prior_knowledge = PriorKnowledge(
+                {name: Prior(gain, 6, 5, gain.mean) for name in adapted}, {}
             )
-        found[mode] = decide(
-            mode, [one], REFERENCE[mode], options, prior_knowledge=foreseen, samples=400, seed=seed
+        decisions[mode] = decide(
+            mode,
+            [mode_evidence],
+            REFERENCE[mode],
+            options,
+            prior_knowledge=prior_knowledge,
+            samples=400,
+            seed=seed,
         )
-    return found
+    return decisions
 
 
-def judged(documents: int, each: int) -> Callable[[int], list[Asked]]:
-    """Questions by a user, so many of each document."""
-
-    def asked(_: int) -> list[Asked]:
-        rows = [(row % documents, row) for row in range(documents * each)]
-        return [
-            (str(one), Judgment(str(row), str(row), "chunk", {row: 1}, source=one))
-            for one, row in rows
-        ]
-
-    return asked
+def build_questions(documents: int, each: int) -> list[Query]:
+    """Return judged questions, so many about each document."""
+    questions = []
+    for row in range(documents * each):
+        document = row % documents
+        judgment = Judgment(str(row), str(row), "chunk", {row: 1}, source=document)
+        questions.append(Query(str(document), judgment))
+    return questions
 
 
-def structures() -> Iterator[tuple[str, RungName, float, Callable[[int], list[Asked]]]]:
-    """What it is, its rung, the share of queries that move, and what is asked by a seed."""
-    yield (
-        "distinct documents, titles and headings",
-        "document",
-        0.3,
-        Corpus("distinct", 400, 1, 4).asked,
+class Structure(NamedTuple):
+    """How queries hang together.
+
+    `moving`: share of the queries that move. `select_queries`: returns the queries of a seed.
+    """
+
+    name: str
+    rung: RungName
+    moving: float
+    select_queries: Callable[[int], list[Query]]
+
+
+def build_structures() -> Iterator[Structure]:
+    """Yield all structures, those of titles and headings first."""
+
+    def of_documents(name: str, moving: float, corpus: Corpus) -> Structure:
+        return Structure(name, "document", moving, corpus.select_queries)
+
+    def of_questions(name: str, moving: float, documents: int, each: int) -> Structure:
+        return Structure(name, "judged", moving, lambda _: build_questions(documents, each))
+
+    yield of_documents(
+        "distinct documents, titles and headings", 0.3, Corpus("distinct", 400, 1, 4)
     )
-    yield "three copies of every file", "document", 0.3, Corpus("copies", 400, 3, 4).asked
-    yield (
-        "the same in three formats, without titles",
-        "document",
-        0.3,
-        Corpus("formats", 400, 3, 5).asked,
+    yield of_documents("three copies of every file", 0.3, Corpus("copies", 400, 3, 4))
+    yield of_documents(
+        "the same in three formats, without titles", 0.3, Corpus("formats", 400, 3, 5)
     )
-    yield "three versions of every file", "document", 0.3, Corpus("versions", 400, 3, 4).asked
-    yield (
-        "versions that are most of a project",
-        "document",
-        0.1,
-        Corpus("versions", 1, 30, 60, others=28).asked,
+    yield of_documents("three versions of every file", 0.3, Corpus("versions", 400, 3, 4))
+    yield of_documents(
+        "versions that are most of a project", 0.1, Corpus("versions", 1, 30, 60, others=28)
     )
-    yield "few long documents", "document", 0.1, Corpus("distinct", 40, 1, 30).asked
-    yield "mail threads, titles alone", "document", 0.3, Corpus("thread", 1500, 3, 0).asked
-    yield "240 judged questions about 40 documents", "judged", 0.15, judged(40, 6)
-    yield "100 judged questions about 10 documents", "judged", 0.05, judged(10, 10)
-    yield "40 judged questions about 8 documents", "judged", 0.05, judged(8, 5)
+    yield of_documents("few long documents", 0.1, Corpus("distinct", 40, 1, 30))
+    yield of_documents("mail threads, titles alone", 0.3, Corpus("thread", 1500, 3, 0))
+    yield of_questions("240 judged questions about 40 documents", 0.15, 40, 6)
+    yield of_questions("100 judged questions about 10 documents", 0.05, 10, 10)
+    yield of_questions("40 judged questions about 8 documents", 0.05, 8, 5)
 
 
 @dataclass
 class Counts:
-    """Of so many `runs`: in how many a candidate was proved by mode, and in either of them, and
-    by experience: in how many one came into use, was shown to be worse, and came into use
-    although it was.
+    """In how many of so many `runs` something happened to a candidate.
+
+    `proved`: by mode, and in either of them. The others are of decisions with experience: a
+    candidate came into use, was shown to be worse, and came into use although it was.
     """
 
     runs: int = 0
@@ -270,16 +308,19 @@ class Counts:
     worse: int = 0
     in_use_and_worse: int = 0
 
-    def add(self, found: dict[SearchMode, Decision]) -> None:
+    def add(self, decisions: dict[SearchMode, Decision]) -> None:
         """Count what was decided without experience."""
         self.runs += 1
-        proved = [mode for mode, one in found.items() if one.standing == "proved"]
-        for name in (*proved, *["either"][: len(proved)]):
-            self.proved[name] += 1
+        is_any_proved = False
+        for mode, decision in decisions.items():
+            if decision.standing == "proved":
+                self.proved[mode] += 1
+                is_any_proved = True
+        self.proved["either"] += is_any_proved
 
-    def add_expected(self, found: dict[SearchMode, Decision]) -> None:
+    def add_expected(self, decisions: dict[SearchMode, Decision]) -> None:
         """Count what was decided with experience."""
-        rows = [row for one in found.values() for row in one.candidates]
+        rows = [row for decision in decisions.values() for row in decision.candidates]
         worse = [row for row in rows if row.difference is not None and row.difference.high < 0]
         self.in_use += any(row.in_use for row in rows)
         self.worse += bool(worse)
@@ -287,7 +328,7 @@ class Counts:
 
     @property
     def text(self) -> str:
-        """The shares of runs with something proved."""
+        """The shares of runs with something proved, as cells of a table."""
         return " | ".join(f"{100 * count / self.runs:.1f} %" for count in self.proved.values())
 
 
@@ -296,38 +337,41 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--only", default="", help="structures whose name has this in it")
-    wanted = parser.parse_args()
-    runs = wanted.runs
+    options = parser.parse_args()
+    runs = options.runs
     print(
         "Proved, in semantic search | hybrid search | either; the adapter gains in semantic/hybrid"
         " search:"
     )
     print("structure | queries | last word in hybrid search | null | +3/+3 | +3/+1.2")
     print("and with experience: null adapters in use | shown to be worse | both")
-    for name, rung, moving, asked in structures():
-        if wanted.only not in name:
+    for structure in build_structures():
+        if options.only not in structure.name:
             continue
         sizes = []
         decided = 0
-        effects = {(0.0, 0.0): Counts(), (0.03, 0.03): Counts(), (0.03, 0.012): Counts()}
-        rows: list[Asked] = []
+        # By the adapter's effect in semantic and in hybrid search.
+        counts_by_effect = {(0.0, 0.0): Counts(), (0.03, 0.03): Counts(), (0.03, 0.012): Counts()}
+        queries: list[Query] = []
         for seed in range(runs):
-            if seed % SAME_TEXTS == 0:
-                rows = asked(seed)
+            if seed % SAME_QUERIES_RUNS == 0:
+                queries = structure.select_queries(seed)
             rng = np.random.default_rng(seed)
-            sizes.append(len(rows))
-            for (semantic, hybrid), counts in effects.items():
-                measured = evidence(rng, rung, rows, moving, semantic, hybrid)
-                found = decisions(measured, seed)
-                counts.add(found)
+            sizes.append(len(queries))
+            for (semantic, hybrid), counts in counts_by_effect.items():
+                evidence = draw_evidence(
+                    rng, structure.rung, queries, structure.moving, semantic, hybrid
+                )
+                decisions = decide_modes(evidence, seed)
+                counts.add(decisions)
                 if semantic == 0:
-                    decided += found["hybrid"].rung is not None
-                    counts.add_expected(decisions(measured, seed, expected=True))
-        shares = " | ".join(one.text for one in effects.values())
-        null = effects[0.0, 0.0]
+                    decided += decisions["hybrid"].rung is not None
+                    counts.add_expected(decide_modes(evidence, seed, expected=True))
+        shares = " | ".join(counts.text for counts in counts_by_effect.values())
+        null = counts_by_effect[0.0, 0.0]
         expected = f"{null.in_use} | {null.worse} | {null.in_use_and_worse}"
         print(
-            f"{name} | {np.median(sizes):.0f} | {100 * decided / runs:.0f} % | {shares} |"
+            f"{structure.name} | {np.median(sizes):.0f} | {100 * decided / runs:.0f} % | {shares} |"
             f" {expected}",
             flush=True,
         )

@@ -1,6 +1,8 @@
-"""How often the gate calls something proved in error where it is asked several times: as judged
-questions grow, for adapters trained again, and for both search modes and the reranker of one
-report. What candidates gain is drawn as in `null_adapters.py`; the product's own code decides.
+"""How often the gate calls something proved in error where it is asked several times.
+
+It is asked as judged questions grow, for adapters trained again, and for both search modes and the
+reranker of one report. What candidates gain is drawn as in `null_adapters.py`; the product's own
+code decides.
 
 `python tests/benchmarks/null_sequences.py [--runs 400]`
 """
@@ -9,9 +11,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
-from null_adapters import EFFECTS, REFERENCE, Asked, candidates, decisions, evidence, gains, judged
+from null_adapters import (
+    EFFECTS,
+    REFERENCE,
+    Query,
+    build_questions,
+    decide_modes,
+    draw_evidence,
+    draw_gains,
+    list_candidates,
+)
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.evaluation.evidence import Evidence
@@ -22,10 +34,11 @@ from engine.evaluation.gate.rules import TOLERANCE
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.reranking import WITH, WITHOUT
 
-LOOKS = (71, 100, 150, 220, 300)
+QUESTION_COUNTS = (71, 100, 150, 220, 300)  # judged by each evaluation
 ADAPTERS = 5
+# What the whole adapter gains in truth, in semantic and in hybrid search.
 GAINS = ((0.0, 0.0), (0.03, 0.03), (0.03, 0.012), (0.02, 0.004), (0.03, -0.005), (0.03, -0.01))
-"""What the whole adapter gains in truth: in semantic and in hybrid search."""
+# The share of the gate's level that the n-th decision has.
 SPENDING: dict[str, Callable[[int], float]] = {
     "none": lambda _: 1.0,
     "harmonic": lambda number: 1 / number,
@@ -34,156 +47,197 @@ SPENDING: dict[str, Callable[[int], float]] = {
     "third": lambda _: 1 / 3,
     "tenth": lambda _: 1 / 10,
 }
-"""The share of the gate's level that the n-th decision has."""
 LEVEL = rules.LEVEL
-Both = dict[SearchMode, Evidence]
-Looks = Sequence[tuple[Both, int]]
-"""Evaluations one after another: evidence, and how many of its questions are judged by then; at
-most half of them.
-"""
-Drawn = Callable[[np.random.Generator, float, float], Looks]
+ModeEvidence = dict[SearchMode, Evidence]
 
 
-def allow(share: float) -> None:
+class Look(NamedTuple):
+    """One of several evaluations, when `judged` of the questions are judged, at most half."""
+
+    evidence: ModeEvidence
+    judged: int
+
+
+class Outcome(NamedTuple):
+    """Encoders that are proved, "" where none is.
+
+    `again`: with twice as many questions as `any_look`.
+    """
+
+    first_look: str
+    any_look: str
+    again: str
+
+
+# Draws evaluations; the numbers are the effects in semantic and in hybrid search.
+DrawLooks = Callable[[np.random.Generator, float, float], Sequence[Look]]
+
+
+def set_level(share: float) -> None:
     """Set the share of the level that the gate's next decisions go by."""
     rules.LEVEL = LEVEL * share  # type: ignore[misc]
 
 
-def growing(rows: Sequence[Asked], moving: float) -> Drawn:
-    """The same adapter at each number of judged questions."""
+def grow_questions(queries: Sequence[Query], moving: float) -> DrawLooks:
+    """Return what draws looks at the same adapter, at each number of judged questions."""
 
-    def drawn(rng: np.random.Generator, semantic: float, hybrid: float) -> Looks:
-        whole = evidence(rng, "judged", rows, moving, semantic, hybrid)
-        return [(whole, count) for count in LOOKS]
+    def draw(rng: np.random.Generator, semantic: float, hybrid: float) -> list[Look]:
+        evidence = draw_evidence(rng, "judged", queries, moving, semantic, hybrid)
+        return [Look(evidence, count) for count in QUESTION_COUNTS]
 
-    return drawn
+    return draw
 
 
-def retrained(rows: Sequence[Asked], moving: float, alike: float) -> Drawn:
-    """Adapters of other seeds on the same questions; what they gain by chance has a correlation
-    of `alike`.
+def train_again(queries: Sequence[Query], moving: float, correlation: float) -> DrawLooks:
+    """Return what draws looks at adapters of other seeds, on the same questions.
+
+    `correlation`: of what the adapters gain by chance.
     """
 
-    def drawn(rng: np.random.Generator, semantic: float, hybrid: float) -> Looks:
-        common = evidence(rng, "judged", rows, moving, 0.0, 0.0)
-        each = [evidence(rng, "judged", rows, moving, 0.0, 0.0) for _ in range(ADAPTERS)]
-        effects: dict[SearchMode, float] = {"semantic": semantic, "hybrid": hybrid}
-        return [
-            (
-                {
-                    mode: mixed(one[mode], common[mode], mode, alike, effects[mode])
-                    for mode in SEARCH_MODES
-                },
-                len(rows) // 2,
-            )
-            for one in each
+    def draw(rng: np.random.Generator, semantic: float, hybrid: float) -> list[Look]:
+        common = draw_evidence(rng, "judged", queries, moving, 0.0, 0.0)
+        adapters = [
+            draw_evidence(rng, "judged", queries, moving, 0.0, 0.0) for _ in range(ADAPTERS)
         ]
+        effects: dict[SearchMode, float] = {"semantic": semantic, "hybrid": hybrid}
+        looks = []
+        for own in adapters:
+            evidence: ModeEvidence = {}
+            for mode in SEARCH_MODES:
+                evidence[mode] = mix(own[mode], common[mode], mode, correlation, effects[mode])
+            looks.append(Look(evidence, len(queries) // 2))
+        return looks
 
-    return drawn
+    return draw
 
 
-def mixed(
-    one: Evidence, common: Evidence, mode: SearchMode, alike: float, effect: float
+def mix(
+    own: Evidence, common: Evidence, mode: SearchMode, correlation: float, effect: float
 ) -> Evidence:
-    """What an adapter gains by a chance that it shares in part with others, and in truth."""
+    """Return evidence of an adapter, whose gain by chance is in part common to all adapters.
+
+    `effect`: what it gains in truth.
+    """
     reference = REFERENCE[mode].name
-    systems = {reference: one.systems[reference]}
-    for option in candidates(mode, "judged"):
-        own = one.gaps(option.name, reference)
-        shared = common.gaps(option.name, reference)
-        by_chance = (1 - alike) ** 0.5 * own + alike**0.5 * shared
-        systems[option.name] = 0.5 + by_chance + EFFECTS.get(option.encoder, 0.0) * effect
-    return Evidence("judged", systems, one.clusters)
+    systems = {reference: own.systems[reference]}
+    for option in list_candidates(mode, "judged"):
+        own_gains = own.gaps(option.name, reference)
+        common_gains = common.gaps(option.name, reference)
+        chance = (1 - correlation) ** 0.5 * own_gains + correlation**0.5 * common_gains
+        systems[option.name] = 0.5 + chance + EFFECTS.get(option.encoder, 0.0) * effect
+    return Evidence("judged", systems, own.clusters)
 
 
-def first_of(whole: Both, count: int) -> Both:
+def select_first(evidence: ModeEvidence, count: int) -> ModeEvidence:
     """Return the evidence of the first `count` questions."""
-    found: Both = {}
-    for mode, one in whole.items():
-        assert one.clusters is not None
-        systems = {name: values[:count] for name, values in one.systems.items()}
-        found[mode] = Evidence("judged", systems, one.clusters[:count])
-    return found
+    selected: ModeEvidence = {}
+    for mode, mode_evidence in evidence.items():
+        assert mode_evidence.clusters is not None
+        systems = {name: values[:count] for name, values in mode_evidence.systems.items()}
+        selected[mode] = Evidence("judged", systems, mode_evidence.clusters[:count])
+    return selected
 
 
-def encoder_of(decision: Decision) -> str:
-    """Return the encoder that is proved, which may be base with another share; empty where
-    nothing is.
+def find_proved(decision: Decision) -> str:
+    """Return the encoder that is proved, "" where none is.
+
+    It may be base with another share.
     """
     if decision.row is not None:
         return decision.row.encoder
     return ""
 
 
-def until_proved(
-    looks: Looks, mode: SearchMode, share: Callable[[int], float], seed: int
-) -> tuple[str, str, str]:
-    """Return the encoder that a mode's first evaluation proves, the one that any does, and what
-    one more of that with twice as many questions says.
+def look_until_proved(
+    looks: Sequence[Look], mode: SearchMode, share: Callable[[int], float], seed: int
+) -> Outcome:
+    """Evaluate one look after another until a mode's encoder is proved, then once again.
+
+    `share`: returns the share of the gate's level for the n-th look.
     """
-    for number, (whole, count) in enumerate(looks, 1):
-        allow(share(number))
-        found = encoder_of(decisions(first_of(whole, count), seed)[mode])
-        if found:
-            again = encoder_of(decisions(first_of(whole, 2 * count), seed)[mode])
-            return found if number == 1 else "", found, again
-    return "", "", ""
+    for number, look in enumerate(looks, 1):
+        set_level(share(number))
+        encoder = find_proved(decide_modes(select_first(look.evidence, look.judged), seed)[mode])
+        if encoder:
+            twice = select_first(look.evidence, 2 * look.judged)
+            again = find_proved(decide_modes(twice, seed)[mode])
+            return Outcome(encoder if number == 1 else "", encoder, again)
+    return Outcome("", "", "")
 
 
-def print_sequence(name: str, drawn: Drawn, share: Callable[[int], float], runs: int) -> None:
-    """By effect and mode: what was proved, and how often that loses more than the tolerance in
-    truth.
+def print_sequence(
+    name: str, draw_looks: DrawLooks, share: Callable[[int], float], runs: int
+) -> None:
+    """Print how often encoders are proved, and how often they lose in truth, by effect and mode.
+
+    They lose if their effect is worse than the tolerance.
     """
     for semantic, hybrid in GAINS:
-        for mode, effect in (("semantic", semantic), ("hybrid", hybrid)):
-            ends = np.zeros((3, 2))
+        effects: dict[SearchMode, float] = {"semantic": semantic, "hybrid": hybrid}
+        for mode, effect in effects.items():
+            counts = np.zeros((len(Outcome._fields), 2))
             for seed in range(runs):
-                looks = drawn(np.random.default_rng(seed), semantic, hybrid)
-                for row, encoder in enumerate(until_proved(looks, mode, share, seed)):  # type: ignore[arg-type]
+                looks = draw_looks(np.random.default_rng(seed), semantic, hybrid)
+                for row, encoder in enumerate(look_until_proved(looks, mode, share, seed)):
                     points = 100 * effect * EFFECTS.get(encoder, 0.0)
-                    ends[row] += [bool(encoder), points < -TOLERANCE]
-            shares = percent((ends / runs).T.ravel())
+                    counts[row] += [bool(encoder), points < -TOLERANCE]
+            shares = format_shares((counts / runs).T.ravel())
             print(f"{name} | {mode} | {100 * effect:+g} | {shares}", flush=True)
 
 
-def print_report(rows: Sequence[Asked], moving: float, spread: float, runs: int) -> None:
-    """Both modes and the reranker of one report, whose true gains vary by `spread` points."""
+def print_report(queries: Sequence[Query], moving: float, spread: float, runs: int) -> None:
+    """Print how often something in a report came into use, and what that gains in truth."""
     counts = np.zeros(7)
     for seed in range(runs):
-        in_use, points = report(np.random.default_rng(seed), rows, moving, spread, seed)
+        in_use, points = draw_report(np.random.default_rng(seed), queries, moving, spread, seed)
         counts += [*in_use, any(in_use), points < -TOLERANCE, points > TOLERANCE, points > 0]
     print(
-        f"{len(rows)} questions, {100 * moving:g} % moving, spread {spread:g} |"
-        f" {percent(counts / runs)}",
+        f"{len(queries)} questions, {100 * moving:g} % moving, spread {spread:g} |"
+        f" {format_shares(counts / runs)}",
         flush=True,
     )
 
 
-def report(
-    rng: np.random.Generator, rows: Sequence[Asked], moving: float, spread: float, seed: int
-) -> tuple[list[bool], float]:
-    """Return which of the three came into use, and what all that is in use gains in truth in
-    hybrid search, in points.
+class Report(NamedTuple):
+    """Whether semantic, hybrid search and reranking came into use with something else.
+
+    `points`: what all that is in use gains in truth in hybrid search.
     """
+
+    in_use: list[bool]
+    points: float
+
+
+def draw_report(
+    rng: np.random.Generator, queries: Sequence[Query], moving: float, spread: float, seed: int
+) -> Report:
+    """Draw both modes and the reranker of one report; their true gains vary by `spread` points."""
     semantic = rng.normal(0, 2 * spread)
     hybrid = rng.normal(0, spread)
-    found = decisions(evidence(rng, "judged", rows, moving, semantic / 100, hybrid / 100), seed)
-    better = rng.normal(0, spread)
-    zeros = np.zeros(len(rows))
-    systems = {WITHOUT: zeros, WITH: gains(rng, rows, 2 * moving) + better / 100}
-    ladder = [Evidence("judged", systems, clusters_of([one for _, one in rows]))]
-    options = [Option(WITH, WITH)]
-    reranked = decide("hybrid", ladder, Option(WITHOUT, WITHOUT), options, samples=400, seed=seed)
-    points = (
-        EFFECTS.get(encoder_of(found["hybrid"]), 0.0) * hybrid + (reranked.chosen == WITH) * better
+    evidence = draw_evidence(rng, "judged", queries, moving, semantic / 100, hybrid / 100)
+    decisions = decide_modes(evidence, seed)
+    reranking = rng.normal(0, spread)
+    zeros = np.zeros(len(queries))
+    systems = {WITHOUT: zeros, WITH: draw_gains(rng, queries, 2 * moving) + reranking / 100}
+    clusters = clusters_of([query.judgment for query in queries])
+    reranking_decision = decide(
+        "hybrid",
+        [Evidence("judged", systems, clusters)],
+        Option(WITHOUT, WITHOUT),
+        [Option(WITH, WITH)],
+        samples=400,
+        seed=seed,
     )
-    in_use = [one.row is not None for one in (found["semantic"], found["hybrid"], reranked)]
-    return in_use, points
+    points = EFFECTS.get(find_proved(decisions["hybrid"]), 0.0) * hybrid
+    if reranking_decision.chosen == WITH:
+        points += reranking
+    all_decisions = (decisions["semantic"], decisions["hybrid"], reranking_decision)
+    return Report([decision.row is not None for decision in all_decisions], points)
 
 
-def percent(shares: Iterable[float]) -> str:
+def format_shares(shares: Iterable[float]) -> str:
     """Return cells of a table."""
-    return " | ".join(f"{100 * one:.1f} %" for one in shares)
+    return " | ".join(f"{100 * share:.1f} %" for share in shares)
 
 
 def main() -> None:
@@ -192,32 +246,27 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=400)
     parser.add_argument("--spending", choices=SPENDING, default="none")
     parser.add_argument("--only", choices=("growing", "retrained", "report"))
-    wanted = parser.parse_args()
-    share = SPENDING[wanted.spending]
-    heads = "mode | effect | proved: first | any | and again | worse: first | any | and again"
-    if wanted.only in (None, "growing"):
-        print(f"questions grow | {heads}")
+    options = parser.parse_args()
+    share = SPENDING[options.spending]
+    header = "mode | effect | proved: first | any | and again | worse: first | any | and again"
+    if options.only in (None, "growing"):
+        print(f"questions grow | {header}")
         for moving in (0.05, 0.15, 0.3):
-            print_sequence(
-                f"{100 * moving:g} % moving", growing(judged(50, 12)(0), moving), share, wanted.runs
-            )
-    if wanted.only in (None, "retrained"):
-        print(f"trained again | {heads}")
-        for alike in (0.0, 0.5):
-            print_sequence(
-                f"correlation {alike:g}",
-                retrained(judged(40, 12)(0), 0.15, alike),
-                share,
-                wanted.runs,
-            )
-    if wanted.only in (None, "report"):
-        allow(1.0)
+            draw_looks = grow_questions(build_questions(50, 12), moving)
+            print_sequence(f"{100 * moving:g} % moving", draw_looks, share, options.runs)
+    if options.only in (None, "retrained"):
+        print(f"trained again | {header}")
+        for correlation in (0.0, 0.5):
+            draw_looks = train_again(build_questions(40, 12), 0.15, correlation)
+            print_sequence(f"correlation {correlation:g}", draw_looks, share, options.runs)
+    if options.only in (None, "report"):
+        set_level(1.0)
         print(
             "one report | semantic | hybrid | reranker | any | worse by 0.3 | better by 0.3 |"
             " better"
         )
         for spread in (0.0, 1.0):
-            print_report(judged(50, 6)(0), 0.1, spread, wanted.runs)
+            print_report(build_questions(50, 6), 0.1, spread, options.runs)
 
 
 if __name__ == "__main__":

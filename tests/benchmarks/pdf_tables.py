@@ -1,5 +1,4 @@
-"""Rows of tables in PDFs: of those that are known, how many have their words side by side in the
-text that is read.
+"""How many of the known rows of tables in PDFs have their words side by side in the text read.
 
 Known are tables that a folder has as OpenDocument next to the PDF made of it, and those written
 down here.
@@ -14,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError
@@ -21,8 +21,9 @@ from engine.corpus.formats.general import extract_with_xberg
 from engine.corpus.formats.pdf import READER
 
 WORD = re.compile(r"\w+")
-MIN_CELLS = 2
-KNOWN = {
+MIN_CELLS = 2  # of a row that is looked for
+# By name of a PDF: rows of its tables, a line each, cells parted by ", ".
+KNOWN_ROWS = {
     "SPARSE-2024-INV-1234_borderless_table.pdf": (
         """
         Product Code, Location, Expected, Actual, Variance, Status
@@ -69,9 +70,9 @@ KNOWN = {
 
 
 def read_rows(path: Path) -> list[list[str]]:
-    """The rows of the tables of which a PDF was made; empty if they are not known."""
-    if path.name in KNOWN:
-        lines = (line.strip() for line in KNOWN[path.name].strip().split("\n"))
+    """Return the rows of the tables of which a PDF was made; none if they are not known."""
+    if path.name in KNOWN_ROWS:
+        lines = (line.strip() for line in KNOWN_ROWS[path.name].strip().split("\n"))
         return [line.split(", ") for line in lines]
     source = path.with_suffix("")
     if not source.is_file() or source.suffix not in (".odt", ".ods"):
@@ -80,58 +81,73 @@ def read_rows(path: Path) -> list[list[str]]:
     nodes = extract_with_xberg(source, source.read_bytes(), source.suffix[1:]).document.nodes
     tables = [json.loads(str(node.content)) for node in nodes]
     for number, table in enumerate(tables):
-        for cell in table["grid"]["cells"] if table["node_type"] == "table" else ():
+        if table["node_type"] != "table":
+            continue
+        for cell in table["grid"]["cells"]:
             if cell["content"]:
                 rows.setdefault((number, cell["row"]), []).append(cell["content"])
     return [row for row in rows.values() if len(row) >= MIN_CELLS]
 
 
 def is_kept(row: list[str], lines: list[list[str]]) -> bool:
-    """Whether the words of a row stand side by side, in their order, in one line."""
-    wanted = WORD.findall(" ".join(row))
+    """Return whether the words of a row stand side by side, in their order, in one line."""
+    words = WORD.findall(" ".join(row))
     return any(
-        wanted == line[at : at + len(wanted)]
+        words == line[start : start + len(words)]
         for line in lines
-        for at in range(len(line) - len(wanted) + 1)
+        for start in range(len(line) - len(words) + 1)
     )
 
 
 def is_parted(row: list[str], text: str) -> bool:
-    """Whether the cells of a row are told apart."""
+    """Return whether the cells of a row stand in the text parted by " | "."""
     return " | ".join(" ".join(cell.split()) for cell in row) in text
 
 
-def read_tables(folder: Path) -> Iterator[tuple[Path, int, int, int]]:
-    """Each PDF with known rows: how many, how many are kept, and how many have their cells told
-    apart.
-    """
+class Counts(NamedTuple):
+    """Of the known rows of a PDF: how many are kept, and how many have their cells parted."""
+
+    rows: int
+    kept: int
+    parted: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.rows} rows, {self.kept} kept, {self.parted} with their cells told apart"
+
+
+def read_tables(folder: Path) -> Iterator[tuple[Path, Counts]]:
+    """Yield each PDF that has known rows, with their counts."""
     for path in sorted(folder.rglob("*.pdf")):
         rows = read_rows(path)
         if not rows:
             continue
         try:
             text = "\n".join(
-                found.text for found in READER.read(path) if isinstance(found, ReadDocument)
+                document.text
+                for document in READER.read(path)
+                if isinstance(document, ReadDocument)
             )
         except UnreadableFileError:
             continue
         lines = [WORD.findall(line) for line in text.split("\n")]
         kept = sum(is_kept(row, lines) for row in rows)
         parted = sum(is_parted(row, text.replace(",", ".")) or is_parted(row, text) for row in rows)
-        yield path, len(rows), kept, parted
+        yield path, Counts(len(rows), kept, parted)
 
 
 def main() -> int:
-    """Measure and print."""
+    """Print the counts of each PDF, and those of each folder."""
     for folder in map(Path, sys.argv[1:]):
-        total = [0, 0, 0]
-        for path, rows, kept, parted in read_tables(folder):
-            print(f"  {path.name}: {rows} rows, {kept} kept, {parted} with their cells told apart")
-            total = [total[0] + rows, total[1] + kept, total[2] + parted]
-        print(
-            f"{folder.name}: {total[0]} rows, {total[1]} kept, {total[2]} with their cells told"
-            " apart"
-        )
+        rows = 0
+        kept = 0
+        parted = 0
+        for path, counts in read_tables(folder):
+            print(f"  {path.name}: {counts.text}")
+            rows += counts.rows
+            kept += counts.kept
+            parted += counts.parted
+        print(f"{folder.name}: {Counts(rows, kept, parted).text}")
     return 0
 
 

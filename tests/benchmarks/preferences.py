@@ -1,8 +1,7 @@
-"""How often preferences show a difference that is not there, and how soon they show one that is:
-several bettors compared.
+"""How soon preferences show a difference, and how often one that is not there, by several bettors.
 
-One looks after every answer. Probabilities are exact, by the number of wins so far; `--runs N`
-draws answers as well, ties among them, and asks the product's own code. `python
+The wealth is looked at after every answer. Probabilities are exact, by the number of wins so far;
+`--runs N` draws answers as well, ties among them, and asks the product's own code. `python
 tests/benchmarks/preferences.py [--runs 2000] [--seed 0]`
 """
 
@@ -13,22 +12,26 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import lgamma, log, pi
+from typing import NamedTuple
 
 import numpy as np
 
 from engine.metrics.e_process import THRESHOLD, EProcess
 
-SHARES = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8)
-ANSWERS = 1000
-WITHIN = 100
-TIES = 0.3
-"""Part of the drawn answers that say that both lists are the same."""
+SHARES = (0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8)  # of answers that are wins
+ANSWERS = 1000  # looked at where the candidate is no better
+ANSWERS_IF_BETTER = 100
+TIES = 0.3  # share of the drawn answers that say that both lists are the same
 
+# Of a number of wins and one of losses, the logarithm of a bettor's wealth.
 LogWealth = Callable[[int, int], float]
 
 
 def mixture(first: float, second: float) -> LogWealth:
-    """Bets by a mixture of fractions, Beta(first, second), as the product's."""
+    """Return the wealth of bets by a mixture of fractions, Beta(first, second).
+
+    That is how the product bets.
+    """
     fractions = np.arange(1, 50) / 50.0
     weights = fractions ** (first - 1) * (1 - fractions) ** (second - 1)
     logs = np.log(weights / weights.sum())
@@ -44,13 +47,14 @@ def mixture(first: float, second: float) -> LogWealth:
 
 
 def one_fraction(fraction: float) -> LogWealth:
-    """Always the same bet."""
+    """Return the wealth of always the same bet."""
     return lambda wins, losses: wins * np.log1p(fraction) + losses * np.log1p(-fraction)
 
 
 def krichevsky_trofimov(wins: int, losses: int) -> float:
-    """Jeffreys' prior on the share of wins, on both sides of 1/2: B(w + 1/2, l + 1/2) / B(1/2,
-    1/2) · 2ⁿ.
+    """Return the log wealth by Jeffreys' prior on the share of wins, on both sides of 1/2.
+
+    It is B(w + 1/2, l + 1/2) / B(1/2, 1/2) · 2ⁿ.
     """
     total = wins + losses
     log_beta = lgamma(wins + 0.5) + lgamma(losses + 0.5) - lgamma(total + 1)
@@ -69,58 +73,66 @@ BETTORS: dict[str, LogWealth] = {
 
 
 def crossing_counts(log_wealth: LogWealth, answers: int) -> list[int]:
-    """For each number of answers, from 0, the fewest wins, more than half of them, that reach
-    the threshold.
+    """Return the fewest wins that reach the threshold, for each number of answers from 0.
+
+    They are more than half of the answers.
     """
     limit = float(np.log(THRESHOLD))
-    needed = []
+    needed_wins = []
     for count in range(answers + 1):
-        half = count // 2 + 1
-        place = bisect_left(
-            range(half, count + 1), True, key=partial(_reaches, log_wealth, limit, count)
-        )
-        needed.append(half + place)
-    return needed
+        majority = count // 2 + 1
+        candidates = range(majority, count + 1)
+        reaches = partial(_reaches, log_wealth, limit, count)
+        needed_wins.append(majority + bisect_left(candidates, True, key=reaches))
+    return needed_wins
 
 
 def _reaches(log_wealth: LogWealth, limit: float, count: int, wins: int) -> bool:
     return log_wealth(wins, count - wins) >= limit
 
 
-def crossing_probabilities(needed: Sequence[int], share: float) -> list[float]:
-    """The exact probability that the threshold is reached within so many answers, from 0 on."""
-    alive = np.zeros(len(needed) + 1)
+def crossing_probabilities(needed_wins: Sequence[int], share: float) -> list[float]:
+    """Return the exact probability that the threshold is reached, by number of answers from 0.
+
+    `needed_wins`: of `crossing_counts`. `share`: of answers that are wins.
+    """
+    # By number of wins, the probability of having them without having reached the threshold.
+    alive = np.zeros(len(needed_wins) + 1)
     alive[0] = 1.0
     crossed = [0.0]
-    for count in range(1, len(needed)):
+    for count in range(1, len(needed_wins)):
         after = (1 - share) * alive
         after[1:] += share * alive[:-1]
-        crossed.append(crossed[-1] + float(after[needed[count] :].sum()))
-        after[needed[count] :] = 0.0
+        needed = needed_wins[count]
+        crossed.append(crossed[-1] + float(after[needed:].sum()))
+        after[needed:] = 0.0
         alive = after
     return crossed
 
 
-def drawn(share: float, answers: int, runs: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Shares of runs in which the product shows the candidate to be better, and to be worse, at
-    any time.
-    """
+class ShownShares(NamedTuple):
+    """Shares of runs in which the candidate is shown to be better, and to be worse, at any time."""
+
+    better: float
+    worse: float
+
+
+def draw_runs(share: float, answers: int, runs: int, rng: np.random.Generator) -> ShownShares:
+    """Draw the answers of so many runs, and look at each with the product's own code."""
     better = 0
     worse = 0
     for _ in range(runs):
         outcomes = np.where(rng.random(answers) < share, 1, -1) * (rng.random(answers) >= TIES)
         wins = np.cumsum(outcomes > 0)
         losses = np.cumsum(outcomes < 0)
-        shown = {
-            _shown(won, lost) for won, lost in zip(wins.tolist(), losses.tolist(), strict=True)
-        }
-        better += "better" in shown
-        worse += "worse" in shown
-    return better / runs, worse / runs
+        verdicts = set(map(_verdict_of, wins.tolist(), losses.tolist()))
+        better += "better" in verdicts
+        worse += "worse" in verdicts
+    return ShownShares(better / runs, worse / runs)
 
 
 @cache
-def _shown(wins: int, losses: int) -> str:
+def _verdict_of(wins: int, losses: int) -> str:
     state = EProcess(wins, losses)
     if state.better >= THRESHOLD:
         return "better"
@@ -136,25 +148,26 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     print(
-        f"Shown to be better within {WITHIN} answers that are no ties; at a share of 0.5 and below"
-        f" within {ANSWERS}."
+        f"Shown to be better within {ANSWERS_IF_BETTER} answers that are no ties; at a share of"
+        f" 0.5 and below within {ANSWERS}."
     )
     print(f"{'bettor':<26} " + " ".join(f"{share:>6g}" for share in SHARES))
     for name, log_wealth in BETTORS.items():
-        needed = crossing_counts(log_wealth, ANSWERS)
+        needed_wins = crossing_counts(log_wealth, ANSWERS)
         cells = []
         for share in SHARES:
-            probabilities = crossing_probabilities(needed, share)
-            cells.append(probabilities[ANSWERS if share <= 0.5 else WITHIN])
+            probabilities = crossing_probabilities(needed_wins, share)
+            cells.append(probabilities[ANSWERS if share <= 0.5 else ANSWERS_IF_BETTER])
         print(f"{name:<26} " + " ".join(f"{100 * cell:6.1f}" for cell in cells))
     if options.runs:
         rng = np.random.default_rng(options.seed)
+        answers = round(ANSWERS_IF_BETTER / (1 - TIES))
         print(
-            f"\nDrawn, {options.runs} runs of {WITHIN / (1 - TIES):.0f} answers, {TIES:.0%} of them"
-            " ties: better, worse"
+            f"\nDrawn, {options.runs} runs of {answers} answers, {TIES:.0%} of them ties: better,"
+            " worse"
         )
         for share in SHARES:
-            better, worse = drawn(share, round(WITHIN / (1 - TIES)), options.runs, rng)
+            better, worse = draw_runs(share, answers, options.runs, rng)
             print(f"{share:>6g} {100 * better:6.1f} {100 * worse:6.1f}")
 
 

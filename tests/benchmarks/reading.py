@@ -1,5 +1,4 @@
-"""Reading real files: what comes of each, words compared with two other readers, throughput with
-the libraries called directly, and what files that harm was done to do.
+"""Reading real files: outcomes, words and throughput beside other readers, and damaged files.
 
 python tests/benchmarks/reading.py [FOLDER] [--processes N] [--mutants 3000] [--unchanged 10000]
 [--save W.json] [--against W.json]
@@ -20,9 +19,10 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
-from peer_readers import PEERS, first, texts
+from peer_readers import PEERS, read_with_all, read_with_first
 
 import engine
 from engine.corpus.formats import UnreadableFileError
@@ -34,7 +34,8 @@ from engine.corpus.scan.scan import ScannedFile, scan
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "office"
 ENGINE = Path(engine.__file__).parent
 WORD = re.compile(r"[^\W_]+")
-ROW = (
+# Counts of a format; the first three are printed also where they are 0.
+COUNTS = (
     "files",
     "text",
     "words",
@@ -51,10 +52,22 @@ ROW = (
 ROUNDS = 3
 
 
-def read_all(
-    files: list[ScannedFile], limits: Limits, processes: int
-) -> tuple[list[Outcome], float]:
-    """What comes of every file, and the seconds that it took, the processes' start included."""
+class Readings(NamedTuple):
+    """What comes of every file, and the seconds that all took, the processes' start included."""
+
+    outcomes: list[Outcome]
+    seconds: float
+
+
+class Seconds(NamedTuple):
+    """On the clock, and of the processors."""
+
+    clock: float
+    processor: float
+
+
+def read_all(files: list[ScannedFile], limits: Limits, processes: int) -> Readings:
+    """Read files as the product does."""
     pool = Pool(processes, limits)
     started = time.perf_counter()
     outcomes = list(
@@ -62,15 +75,15 @@ def read_all(
     )
     seconds = time.perf_counter() - started
     pool.close()
-    return outcomes, seconds
+    return Readings(outcomes, seconds)
 
 
 def _length(outcome: Outcome) -> int:
     return outcome.length
 
 
-def outcomes_of(files: list[ScannedFile], processes: int) -> None:
-    """Of all files: how many gave text, and why the others did not."""
+def print_outcomes(files: list[ScannedFile], processes: int) -> None:
+    """Print how many files gave text, and why the others did not."""
     outcomes, seconds = read_all(files, Limits(), processes)
     counts = Counter(
         outcome.kind or ("closed" if outcome.inaccessible else "text") for outcome in outcomes
@@ -86,138 +99,140 @@ def outcomes_of(files: list[ScannedFile], processes: int) -> None:
     )
 
 
-def words(
+def compare_words(
     files: list[ScannedFile], processes: int, save: Path | None, against: Path | None
 ) -> None:
-    """By format: files with text, distinct words of their own text (not of files inside them),
-    and words that both peers find and we miss, on their own or within a longer one. `against` is
-    what `save` wrote earlier: words found then and not now.
+    """Print counts of the words of files' own text, not of files inside them, by format.
+
+    Words that both peers find are missed if they are found neither on their own nor within a
+    longer one. `against`: what `save` wrote earlier; words found then and not now are lost.
     """
-    chosen = [file for file in files if true_ending(file) in PEERS]
-    outcomes, _ = read_all(chosen, Limits(), processes)
+    files = [file for file in files if true_format(file) in PEERS]
+    words = []
+    for outcome in read_all(files, Limits(), processes).outcomes:
+        texts = [document.text for document in outcome.documents if not document.member]
+        words.append(words_of("\n".join(texts)))
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        asked = [(str(file.absolute), true_ending(file)) for file in chosen]
-        peers = [
-            [distinct(text) for text in found] for found in pool.map(texts, asked, chunksize=4)
+        requests = [(str(file.absolute), true_format(file)) for file in files]
+        peers_words = [
+            [words_of(text) for text in texts]
+            for texts in pool.map(read_with_all, requests, chunksize=4)
         ]
-    own = [
-        distinct("\n".join(found.text for found in outcome.documents if not found.member))
-        for outcome in outcomes
-    ]
-    if against:
-        before = json.loads(against.read_text())
-    else:
-        before = {}
-    rows: dict[str, Counter[str]] = {}
-    for file, ours, theirs in zip(chosen, own, peers, strict=True):
-        row = rows.setdefault(true_ending(file), Counter())
-        path = str(file.absolute)
-        if len(theirs) > 1:
-            agreed = set.intersection(*theirs)
-        else:
-            agreed = set()
-        row.update(
-            files=1,
-            text=bool(ours),
-            words=len(ours),
-            agreed=len(agreed),
-            missed=len(lacking(agreed, ours)),
-        )
-        row.update({f"peer {at + 1}": bool(found) for at, found in enumerate(theirs)})
-        former = set(before.get(path, ()))
-        row.update(
-            former=len(former),
-            lost=len(lettered(lacking(former, ours))),
-            gained=len(lettered(lacking(ours, former))),
-        )
-        row.update(
-            emptied=bool(former) and not ours, opened=bool(ours) and not former if before else 0
-        )
-    for name, row in [*sorted(rows.items()), ("all", sum(rows.values(), Counter()))]:
-        print(
-            f"  {name:5}",
-            ", ".join(f"{key} {row[key]:,}" for key in ROW if row[key] or key in ROW[:3]),
-        )
+    former_words = json.loads(against.read_text()) if against else {}
+    counts: dict[str, Counter[str]] = {}
+    for file, own, peers in zip(files, words, peers_words, strict=True):
+        format_counts = counts.setdefault(true_format(file), Counter())
+        format_counts.update(_count_words(own, peers))
+        former = set(former_words.get(str(file.absolute), ()))
+        format_counts.update(_count_changes(own, former))
+        if former_words:
+            format_counts["opened"] += bool(own) and not former
+    total = sum(counts.values(), Counter())
+    for format, format_counts in [*sorted(counts.items()), ("all", total)]:
+        cells = [
+            f"{name} {format_counts[name]:,}"
+            for name in COUNTS
+            if format_counts[name] or name in COUNTS[:3]
+        ]
+        print(f"  {format:5}", ", ".join(cells))
     if save:
-        save.write_text(
-            json.dumps(
-                {str(file.absolute): sorted(ours) for file, ours in zip(chosen, own, strict=True)}
-            )
-        )
+        paths = [str(file.absolute) for file in files]
+        save.write_text(json.dumps(dict(zip(paths, map(sorted, words), strict=True))))
 
 
-def true_ending(file: ScannedFile) -> str:
-    """The format that the content has, where that can be found out."""
+def _count_words(own: set[str], peers: list[set[str]]) -> dict[str, int]:
+    """Return the counts of one file's words, and of those that its peers find."""
+    agreed = set.intersection(*peers) if len(peers) > 1 else set()
+    counts = {
+        "files": 1,
+        "text": bool(own),
+        "words": len(own),
+        "agreed": len(agreed),
+        "missed": len(find_lacking(agreed, own)),
+    }
+    for number, peer_words in enumerate(peers, 1):
+        counts[f"peer {number}"] = bool(peer_words)
+    return counts
+
+
+def _count_changes(own: set[str], former: set[str]) -> dict[str, int]:
+    """Return the counts of one file's words, compared with those that were found earlier."""
+    return {
+        "former": len(former),
+        "lost": len(with_letters(find_lacking(former, own))),
+        "gained": len(with_letters(find_lacking(own, former))),
+        "emptied": bool(former) and not own,
+    }
+
+
+def true_format(file: ScannedFile) -> str:
+    """Return the format that the content has, that of the name where this is not found out."""
     try:
         return find_true_format(file.absolute, file.format, file.absolute.read_bytes())
     except (UnreadableFileError, OSError):
         return file.format
 
 
-def distinct(text: str) -> set[str]:
-    """The words of a text, in small letters."""
+def words_of(text: str) -> set[str]:
+    """Return the words of a text, in small letters."""
     return set(WORD.findall(text.casefold()))
 
 
-def lettered(words: set[str]) -> set[str]:
-    """Those with a letter: a number that is shown in another way is not lost."""
+def with_letters(words: set[str]) -> set[str]:
+    """Return the words that have a letter: a number shown in another way is not lost."""
     return {word for word in words if any(map(str.isalpha, word))}
 
 
-def lacking(wanted: set[str], found: set[str]) -> set[str]:
-    """The words that are neither found nor part of a found one: a line's end parts some."""
-    joined = " ".join(found)
-    return {word for word in wanted - found if word not in joined}
+def find_lacking(expected: set[str], words: set[str]) -> set[str]:
+    """Return the expected words that are not there, nor part of one: a line's end parts some."""
+    joined = " ".join(words)
+    return {word for word in expected - words if word not in joined}
 
 
-def throughput(files: list[ScannedFile], processes: int) -> None:
-    """The same office files through the pool and through the libraries alone, in as many
-    processes, in turns: by the clock and by the processor time of this process and all that it
-    started, which leans less on what else computes.
+def compare_throughput(files: list[ScannedFile], processes: int) -> None:
+    """Print the throughput of office files beside that of the libraries alone.
+
+    Both have as many processes, in turns. The processor time, of this process and all that it
+    started, leans less on what else computes than the clock.
     """
-    chosen = [
-        file
-        for file in files
-        if true_ending(file) in PEERS and true_ending(file) not in ("html", "eml")
-    ]
-    chosen = [file for file in chosen if not _is_locked(file)] * 3
-    asked = [(str(file.absolute), true_ending(file)) for file in chosen]
-    ours: list[tuple[float, float]] = []
-    theirs: list[tuple[float, float]] = []
+    office_formats = PEERS.keys() - {"html", "eml"}
+    files = [file for file in files if true_format(file) in office_formats and not _is_locked(file)]
+    files *= 3
+    requests = [(str(file.absolute), true_format(file)) for file in files]
+    own_runs = []
+    direct_runs = []
     for _ in range(ROUNDS):
-        used = _computing()
-        _, seconds = read_all(chosen, Limits(), processes)
-        ours.append((seconds, _computing() - used))
-        used = _computing()
+        processor_before = _processor_seconds()
+        seconds = read_all(files, Limits(), processes).seconds
+        own_runs.append(Seconds(seconds, _processor_seconds() - processor_before))
+        processor_before = _processor_seconds()
         started = time.perf_counter()
         with multiprocessing.get_context("spawn").Pool(processes) as pool:
-            pool.map(first, asked, chunksize=8)
+            pool.map(read_with_first, requests, chunksize=8)
             seconds = time.perf_counter() - started
             pool.close()
             pool.join()
-        theirs.append((seconds, _computing() - used))
+        direct_runs.append(Seconds(seconds, _processor_seconds() - processor_before))
     print(
-        f"{len(chosen)} office files that are not locked, {processes} processes, best of {ROUNDS}:"
+        f"{len(files)} office files that are not locked, {processes} processes, best of {ROUNDS}:"
     )
-    for at, by in enumerate(("clock", "processor time")):
-        own = min(run[at] for run in ours)
-        direct = min(run[at] for run in theirs)
+    for place, name in enumerate(("clock", "processor time")):
+        own = min(run[place] for run in own_runs)
+        direct = min(run[place] for run in direct_runs)
         print(
-            f"  by the {by} {own:.2f} s, the libraries called directly {direct:.2f} s:"
+            f"  by the {name} {own:.2f} s, the libraries called directly {direct:.2f} s:"
             f" {direct / own:.2f} of their throughput"
         )
 
 
-def _computing() -> float:
-    """Seconds that this process and those of its children that have ended computed, theirs
-    included.
-    """
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+def _processor_seconds() -> float:
+    """Return the processor time of this process and of its children that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def _is_locked(file: ScannedFile) -> bool:
-    """Whether a file opens with a password only, as far as is told without reading it."""
+    """Return whether a file opens with a password only, if that is known without reading it."""
     try:
         find_true_format(file.absolute, file.format, file.absolute.read_bytes())
     except UnreadableFileError as error:
@@ -225,19 +240,19 @@ def _is_locked(file: ScannedFile) -> bool:
     return False
 
 
-def mutants(files: list[ScannedFile], count: int, processes: int) -> None:
-    """Files with flipped, cut, doubled or zeroed bytes."""
+def read_mutants(files: list[ScannedFile], count: int, processes: int) -> None:
+    """Print the outcomes of files with flipped, cut, doubled or zeroed bytes."""
     random.seed(1)
     small = [file for file in files if file.size < 300_000]
     with tempfile.TemporaryDirectory() as folder:
-        made = []
+        mutants = []
         for number in range(count):
             file = random.choice(small)
             path = Path(folder, f"{number:05}{file.absolute.suffix or '.eml'}")
-            path.write_bytes(mutated(file.absolute.read_bytes()))
-            made.append(ScannedFile(folder, path.name, str(path), 0, 0, file.format))
-        watch = _Peak()
-        outcomes, seconds = read_all(made, Limits(seconds=20), processes)
+            path.write_bytes(mutate(file.absolute.read_bytes()))
+            mutants.append(ScannedFile(folder, path.name, str(path), 0, 0, file.format))
+        watch = _MemoryWatch()
+        outcomes, seconds = read_all(mutants, Limits(seconds=20), processes)
         peak = watch.end()
     counts = Counter(outcome.kind or "text" for outcome in outcomes)
     print(
@@ -249,55 +264,53 @@ def mutants(files: list[ScannedFile], count: int, processes: int) -> None:
             print(f"  {outcome.kind}: {outcome.reason}")
 
 
-def mutated(data: bytes) -> bytes:
-    """One of: a few bytes changed, the end cut off, a piece doubled, a piece zeroed."""
+def mutate(data: bytes) -> bytes:
+    """Change a few bytes, cut off the end, double a piece, or zero one."""
     content = bytearray(data)
     kind = random.randrange(4)
     if not content:
         return b""
-    at = random.randrange(len(content))
+    start = random.randrange(len(content))
     if kind == 0:
         for _ in range(random.randint(1, 30)):
             content[random.randrange(len(content))] = random.randrange(256)
     elif kind == 1:
-        del content[at:]
+        del content[start:]
     else:
-        piece = content[at : at + random.randint(1, 2000)]
-        content[at : at + len(piece)] = piece * 2 if kind == 2 else bytes(len(piece))
+        piece = content[start : start + random.randint(1, 2000)]
+        content[start : start + len(piece)] = piece * 2 if kind == 2 else bytes(len(piece))
     return bytes(content)
 
 
-class _Peak:
-    """The largest resident memory that any child of this process has had, looked at ten times a
-    second.
-    """
+class _MemoryWatch:
+    """The largest memory that any child of this process has had, looked at ten times a second."""
 
     def __init__(self) -> None:
         import threading
 
-        self._most = 0
+        self._peak = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
-        me = psutil.Process()
+        process = psutil.Process()
         while not self._stop.wait(0.1):
-            for child in me.children(recursive=True):
+            for child in process.children(recursive=True):
                 try:
-                    self._most = max(self._most, child.memory_info().rss)
+                    self._peak = max(self._peak, child.memory_info().rss)
                 except psutil.Error:
                     continue
 
     def end(self) -> int:
-        """Stop looking; the largest size seen."""
+        """Stop looking, and return the largest size in bytes."""
         self._stop.set()
         self._thread.join()
-        return self._most
+        return self._peak
 
 
-def unchanged(count: int) -> None:
-    """A second ingest over files that did not change."""
+def ingest_unchanged(count: int) -> None:
+    """Print how long a second ingest takes over files that did not change."""
     from engine.api import Project
 
     with tempfile.TemporaryDirectory() as folder:
@@ -317,7 +330,7 @@ def unchanged(count: int) -> None:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Print all measurements."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path, nargs="?", default=SHARED)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -326,20 +339,20 @@ def main() -> int:
     parser.add_argument("--without-throughput", action="store_true")
     parser.add_argument("--save", type=Path)
     parser.add_argument("--against", type=Path)
-    asked = parser.parse_args()
-    if not asked.folder.is_dir():
-        print(f"{asked.folder} is missing: nothing is measured.")
+    options = parser.parse_args()
+    if not options.folder.is_dir():
+        print(f"{options.folder} is missing: nothing is measured.")
         return 0
     compileall.compile_dir(ENGINE, quiet=1)  # as an installation leaves it
-    files = scan([asked.folder]).files
-    outcomes_of(files, asked.processes)
-    words(files, asked.processes, asked.save, asked.against)
-    if not asked.without_throughput:
-        throughput(files, asked.processes)
-    if asked.mutants:
-        mutants(files, asked.mutants, asked.processes)
-    if asked.unchanged:
-        unchanged(asked.unchanged)
+    files = scan([options.folder]).files
+    print_outcomes(files, options.processes)
+    compare_words(files, options.processes, options.save, options.against)
+    if not options.without_throughput:
+        compare_throughput(files, options.processes)
+    if options.mutants:
+        read_mutants(files, options.mutants, options.processes)
+    if options.unchanged:
+        ingest_unchanged(options.unchanged)
     return 0
 
 

@@ -1,8 +1,8 @@
-"""How long `bmembed-tui --window` takes to its first painted screen, compared with an empty window
-of the same library.
+"""How long `bmembed-tui --window` takes to its first painted screen, beside an empty window.
 
-Seconds on the clock, and of the processors over all of its processes, which a busy machine blurs
-less. Wants Xvfb, Pillow and the extra `desktop`; says so where they are missing.
+The empty window is one of the same library. Seconds are on the clock, and of the processors over
+all of its processes, which a busy machine changes less. Needs Xvfb, Pillow and the extra `desktop`;
+what is missing is printed.
 """
 
 from __future__ import annotations
@@ -15,19 +15,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 ROUNDS = 5
-EMPTY = (
+EMPTY_WINDOW = (
     "import webview; webview.create_window('e', html='<body style=\"background:#5fa8d3\">');"
     " webview.start(gui='qt')"
 )
-COLOUR = (0x5F, 0xA8, 0xD3)
+COLOUR = (0x5F, 0xA8, 0xD3)  # of a chosen line in the app
 
 
-def seconds_until_painted(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """From the start of `command` until the colour of a chosen line is on the display: on the
-    clock, and of the processors.
-    """
+class Seconds(NamedTuple):
+    """On the clock, and of the processors."""
+
+    clock: float
+    processor: float
+
+
+def measure_first_paint(command: list[str], environment: dict[str, str]) -> Seconds:
+    """Start a command, and wait until the colour of a chosen line is on the display."""
     import numpy as np
     import psutil
     from PIL import ImageGrab
@@ -38,14 +44,17 @@ def seconds_until_painted(command: list[str], environment: dict[str, str]) -> tu
     )
     try:
         while time.perf_counter() - started < 60:
-            picture = np.asarray(
-                ImageGrab.grab(xdisplay=environment["DISPLAY"]).convert("RGB")
-            ).astype(int)
-            if (np.abs(picture - np.array(COLOUR)).max(axis=2) < 4).mean() > 0.01:
-                taken = time.perf_counter() - started
+            picture = ImageGrab.grab(xdisplay=environment["DISPLAY"]).convert("RGB")
+            pixels = np.asarray(picture).astype(int)  # (rows, columns, 3)
+            has_colour = np.abs(pixels - np.array(COLOUR)).max(axis=2) < 4
+            if has_colour.mean() > 0.01:
+                seconds = time.perf_counter() - started
                 main = psutil.Process(child.pid)
-                used = [one.cpu_times() for one in (main, *main.children(recursive=True))]
-                return taken, sum(one.user + one.system for one in used)
+                processor_seconds = 0.0
+                for process in (main, *main.children(recursive=True)):
+                    times = process.cpu_times()
+                    processor_seconds += times.user + times.system
+                return Seconds(seconds, processor_seconds)
             time.sleep(0.1)  # looking costs time of its own
         raise SystemExit(f"{command} painted nothing in 60 s")
     finally:
@@ -61,7 +70,8 @@ def main() -> None:
         for name in ("webview", "PySide6", "textual_serve", "PIL")
         if importlib.util.find_spec(name) is None
     ]
-    missing += [] if shutil.which("Xvfb") else ["Xvfb"]
+    if not shutil.which("Xvfb"):
+        missing.append("Xvfb")
     if missing:
         print(f"window_first_paint: not installed here: {', '.join(missing)}")
         return
@@ -92,19 +102,21 @@ def main() -> None:
         }
         commands = {
             "bmembed-tui --window": [sys.executable, "-m", "bmembed_tui", "--window"],
-            "an empty window": [sys.executable, "-c", EMPTY],
+            "an empty window": [sys.executable, "-c", EMPTY_WINDOW],
         }
-        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+        measured: dict[str, list[Seconds]] = {name: [] for name in commands}
         for _ in range(ROUNDS):
             for name, command in commands.items():
-                taken[name].append(seconds_until_painted(command, environment))
+                measured[name].append(measure_first_paint(command, environment))
     server.terminate()
     server.wait()
-    for name, both in taken.items():
-        seconds, used = zip(*both, strict=True)
+    for name, rounds in measured.items():
+        clock = [seconds.clock for seconds in rounds]
+        processor = [seconds.processor for seconds in rounds]
         print(
-            f"{name:<22} {statistics.median(seconds):.2f} s (of {ROUNDS}, least {min(seconds):.2f}"
-            f" s), of the processors {statistics.median(used):.2f} s (least {min(used):.2f} s)"
+            f"{name:<22} {statistics.median(clock):.2f} s (of {ROUNDS}, least {min(clock):.2f} s),"
+            f" of the processors {statistics.median(processor):.2f} s"
+            f" (least {min(processor):.2f} s)"
         )
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} CPUs")
 
