@@ -127,8 +127,9 @@ class ChoiceRow(Widget, can_focus=True):
         for place in self._find_places(self.content_size.width):
             if place.line == len(lines):
                 lines.append(plain(" " * len(self._label)))
-            choice = self._render_choice(place.number)
-            lines[place.line] = Content.assemble(lines[place.line], choice, " ")
+            lines[place.line] = Content.assemble(
+                lines[place.line], self._render_choice(place.number), " "
+            )
         return Content("\n").join(lines)
 
     def _render_choice(self, number: int) -> Content:

@@ -69,12 +69,12 @@ def _add_steering_command(action: str, done: str, help_text: str) -> None:
     """Add the command that calls the function `action` of engine.project.control for a run."""
 
     def command(name: ProjectName) -> None:
-        from engine.lab.study.workspace import sweeping
+        from engine.lab.study.workspace import find_controlled_project
         from engine.project import control
 
         with opened(name) as project:
             # A sweep works on a copy of the project, whose run is meant then.
-            run = getattr(control, action)(sweeping(project.folder))
+            run = getattr(control, action)(find_controlled_project(project.folder))
             print_note(f"Run {run} {done}.")
 
     command.__doc__ = help_text

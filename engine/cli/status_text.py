@@ -47,7 +47,7 @@ class Status:
     Its fields are the keys of `--json`. `in_use` is None before the first evaluation; `progress`
     without a run in progress; `resumes_at` without a training to resume; `broken_off` unless the
     last run was stopped or killed (else it is how far the run was, and `to_resume` says what to
-    do); `sweep` (engine.lab.study.workspace.unfinished) and `sweep_progress` without a
+    do); `sweep` (engine.lab.study.workspace.read_unfinished_sweep) and `sweep_progress` without a
     sweep.
     """
 
@@ -70,7 +70,7 @@ class Status:
 def read_status(project: Project) -> Status:
     """Return the current status."""
     from engine.core.errors import EngineError
-    from engine.lab.study.workspace import sweeping, unfinished
+    from engine.lab.study.workspace import find_controlled_project, read_unfinished_sweep
     from engine.project.control import find_run, latest_run, read_run_stages
     from engine.project.stage import SEARCH
     from engine.runs.pipeline import how_to_resume
@@ -82,9 +82,9 @@ def read_status(project: Project) -> Status:
     with suppress(EngineError):  # on a read-only disk there is no run in progress
         current = find_run(project.folder)
         is_running = project.folder.is_running()
-        sweep = unfinished(project.folder)
+        sweep = read_unfinished_sweep(project.folder)
         if sweep and sweep["running"]:
-            sweep_run = find_run(sweeping(project.folder))
+            sweep_run = find_run(find_controlled_project(project.folder))
     stages = project.status()
     resumes_at = None
     if current is None and _is_ready_to_train(stages):

@@ -85,7 +85,8 @@ class EngineError(Exception):
         }
         error = kind(**fields)
         if isinstance(error, SettingsError):
-            error.at(key=str(data.get("key", "")), line=int(str(data.get("line") or 0)))
+            line = str(data.get("line") or 0)
+            error.at(key=str(data.get("key", "")), line=int(line))
         if exit_code is not None:
             error.exit_code = exit_code
         return error

@@ -57,6 +57,7 @@ def cgroup_cpus(
                 period = read_or_empty(level / "cpu.cfs_period_us")
             else:
                 quota, _, period = read_or_empty(level / "cpu.max").partition(" ")
+            # Without a limit the quota is `max` (version 2) or -1.
             if quota.strip().isdigit() and period.strip().isdigit() and int(period) > 0:
                 limits.append(int(quota) / int(period))
     return min(limits, default=None)

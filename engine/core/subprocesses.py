@@ -84,6 +84,7 @@ class ChildOutput:
         assert child.stdout is not None
         self._parts: list[bytes] = []
         self._reader = threading.Thread(target=self._read, args=(child.stdout,), daemon=True)
+        # `Popen` then neither reads nor closes the pipe.
         child.stdout = None
         self._reader.start()
 

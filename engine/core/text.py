@@ -237,7 +237,7 @@ def short_names(folders: Collection[Path]) -> dict[Path, str]:
         others = [other.parts for other in folders if other != folder]
         parts = folder.parts
         count = 1
-        while count < len(parts) and parts[-count:] in [other[-count:] for other in others]:
+        while count < len(parts) and any(other[-count:] == parts[-count:] for other in others):
             count += 1
         names[folder] = str(Path(*parts[-count:]))
     return names

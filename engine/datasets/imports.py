@@ -204,11 +204,11 @@ def restore_judgments(project: ProjectFolder, store: Store) -> None:
     These are the user's marks, and imported queries that a new database lacks.
     """
     restore_marked(project, store)
-    known = {query.key for query in store.judged()}
+    stored = {query.key for query in store.judged()}
     missing: dict[str, JudgedQuery] = {}
     for path in sorted((project.path / "imports").glob("judgments-*.jsonl")):
         for query in read_judgments(path):
-            if query.key in known:
+            if query.key in stored:
                 continue
             # Of a query that was imported twice, the one with more answers counts.
             former = missing.get(query.key)

@@ -38,9 +38,8 @@ class Candidate:
         self._scope = scope
         self._weight = weight
         self._base = base
-        self._adapter: Path | None = None
-        if weight:
-            self._adapter = adapter
+        # At weight 0 the adapter changes nothing.
+        self._adapter = adapter if weight else None
         self._encoder = self._load(self._adapter)
 
     @property
@@ -62,6 +61,7 @@ class Candidate:
 
     @cached_property
     def _chunk_encoder(self) -> Encoder:
+        """The encoder of chunks: base if the adapter was trained for queries alone."""
         adapter = chunk_adapter(self._adapter, self._scope)
         if adapter == self._adapter:
             return self._encoder

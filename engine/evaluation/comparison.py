@@ -140,12 +140,12 @@ def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
     return collapsed
 
 
-def _select_rows(ids: ArrayLike, kept: Sequence[int], total: int) -> Ids:
+def _select_rows(ids: ArrayLike, rows: Sequence[int], total: int) -> Ids:
     """Return some rows of rankings. Raises ValueError if there are not `total` of them."""
     rankings = np.asarray(ids, dtype=np.int64)
     if rankings.ndim != 2 or len(rankings) != total:
         raise ValueError(f"rankings of shape {rankings.shape} for {total} judgments")
-    return rankings[kept]
+    return rankings[rows]
 
 
 def compare_values(

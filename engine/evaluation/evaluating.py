@@ -45,7 +45,13 @@ UNTRAINED = (
 
 
 class Evaluation:
-    """One evaluation: the query sets, the adapter, and the rankings gathered so far."""
+    """One evaluation: the query sets, the adapter, and the rankings gathered so far.
+
+    `trained` is the artifact of the stage `train`, `adapter` the folder of its adapter, if any.
+    `sets` are the report's, `focused` the questions that compare two lists alone. `rankers` search
+    `chunks`, which are all chunks unless `is_sample`. `reranker` and `threshold` are empty until
+    they are chosen and learnt.
+    """
 
     def __init__(self, context: StageContext, most: int = IN_MEMORY) -> None:
         """Collect the queries, and the chunks to rank; of more than `most`, a sample."""

@@ -68,7 +68,7 @@ class MarkedQuery:
 
     def with_mark(self, former: set[Mark], mark: Mark | None) -> MarkedQuery:
         """Return the query without the `former` marks, and with a new one."""
-        marks = [kept for kept in self.marks if kept not in former]
+        marks = [other for other in self.marks if other not in former]
         if mark is not None:
             marks.append(mark)
         return replace(self, marks=tuple(marks))
@@ -244,9 +244,9 @@ def _read_documents(store: Store, path: str) -> tuple[list[int], list[Chunk]]:
 def _find_by_evidence(
     store: Store, mark: Mark, documents: list[int], chunks: list[Chunk]
 ) -> list[int]:
-    """Return the chunk of these documents that holds most of a mark's text."""
-    texts = [document for id in documents if (document := store.document(id))]
-    (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, texts)
+    """Return the chunk of these documents that holds most of a mark's text, in a list if any."""
+    with_texts = filter(None, map(store.document, documents))
+    (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, with_texts)
     if judgment.level == "chunk":
         return list(judgment.grades)
     return []

@@ -271,19 +271,18 @@ class Source(ProjectSnapshot):
             is_unused = weight == 0
         if not is_unused and "model" not in kinds:
             return ()
-        code = "model-base"
         what = "Search does not use this adapter."
         if "model" in kinds:
             what = self._describe_models()
-            if any(encoder.weight for encoder in self.encoders.values()):
-                code = "model-adapted"
-        if is_unused:
-            code = "adapter-unused"
         result = "Nothing was measured yet."
         if self.evaluation is not None:
             verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
             result = " ".join(mode.sentence for mode in verdict.modes)
-        return (ExportNote(code=code, what=what, to_do=result),)
+        if is_unused:
+            return (ExportNote(code="adapter-unused", what=what, to_do=result),)
+        if any(encoder.weight for encoder in self.encoders.values()):
+            return (ExportNote(code="model-adapted", what=what, to_do=result),)
+        return (ExportNote(code="model-base", what=what, to_do=result),)
 
     def _describe_models(self) -> str:
         """Say of which search modes the exported encoders are, and whether they are adapted."""

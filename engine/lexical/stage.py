@@ -91,7 +91,7 @@ class IndexStage(Stage):
             version=VERSION,
         )
         context.store.put_artifact(Artifact(info, context.fingerprint, building.name))
-        added, removed = updated or (len(live), 0)
+        added, removed = updated or (len(live), 0)  # built anew, all chunks are added
         return {
             "chunks": len(live),
             "added": added,

@@ -94,8 +94,9 @@ def share_new_files(project: ProjectFolder) -> None:
     with suppress(OSError):
         group = project.path.stat().st_gid
         for path, kind, status in _list_entries(project.path):
-            if status.st_uid == users.user_number() and _differs(status, SHARED[kind], group):
-                _change(path, SHARED[kind], group)
+            mode = SHARED[kind]
+            if status.st_uid == users.user_number() and _differs(status, mode, group):
+                _change(path, mode, group)
 
 
 def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:

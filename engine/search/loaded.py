@@ -263,7 +263,7 @@ class LoadedProject:
         weight: float,
         graph: Callable[[], QueryEncoder | None] = lambda: None,
     ) -> QueryEncoder:
-        """Return the encoder that plays a role, loaded unless it is the last one in this role.
+        """Return the encoder of a `role`, of which one is kept loaded: `base`, `chunks` and others.
 
         `graph` opens a stored graph of it, which is faster than the whole model, or returns None.
         """

@@ -94,7 +94,8 @@ class SystemLists:
         self._listing = Listing(self._loaded)
         self._chosen = Latest[tuple[ChoicePair, SystemPair]]()
         self._chunks = Latest[KnownChunks]()
-        self._encoders: dict[str, QueryEncoder] = {}
+        self._encoders: dict[str, QueryEncoder] = {}  # by fingerprint
+        # Vectors of queries, by the encoder's fingerprint and the query's text.
         self._vectors: dict[tuple[str, str], Floats] = {}
         self.notes: dict[str, None] = {}
 

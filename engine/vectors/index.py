@@ -418,12 +418,13 @@ class VectorIndex:
 
         if len(self._parts) == 1:
             return np.asarray(table(self._parts[0])[places])
-        if not self._parts:
+        if not self._parts:  # nor any place
             dtype = np.dtype(DTYPES[self.manifest["dtype"]])
             return np.empty((len(places), self.manifest["dimension"]), dtype)
         first = table(self._parts[0])
         shape = (len(places), *first.shape[1:])
         entries = np.empty(shape, first.dtype)
+        # The number of the part that each place lies in.
         numbers = np.searchsorted(self._starts, places, side="right") - 1
         for number, part in enumerate(self._parts):
             here = numbers == number

@@ -64,11 +64,12 @@ class DocumentsView(StepPane):
             with Container(id="documents-parts"):
                 with Vertical(id="documents-files"):
                     yield SafeTable(id="formats", cursor_type="none", show_cursor=False)
-                    for name in ("include", "exclude"):
-                        with Horizontal(classes="pattern-row"):
-                            yield SafeLabel(name.capitalize())
-                            placeholder = "nothing" if name == "exclude" else "everything"
-                            yield PatternField(placeholder=placeholder, id=name)
+                    with Horizontal(classes="pattern-row"):
+                        yield SafeLabel("Include")
+                        yield PatternField(placeholder="everything", id="include")
+                    with Horizontal(classes="pattern-row"):
+                        yield SafeLabel("Exclude")
+                        yield PatternField(placeholder="nothing", id="exclude")
                     yield SafeStatic(HINT, id="patterns-note")
                 with Vertical(id="documents-folders"):
                     yield SafeStatic("Folders", classes="part-title")

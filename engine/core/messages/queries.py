@@ -147,8 +147,10 @@ def evidence_span(evidence: str, text: str) -> tuple[int, int] | None:
     first = "".join(text.split()).find(wanted)
     if not wanted or first < 0:
         return None
+    # Where each character of the squeezed text stands in the text itself.
     positions = [position for position, char in enumerate(text) if not char.isspace()]
-    return positions[first], positions[first + len(wanted) - 1] + 1
+    last = first + len(wanted) - 1
+    return positions[first], positions[last] + 1
 
 
 @dataclass(frozen=True)

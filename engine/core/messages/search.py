@@ -324,7 +324,9 @@ class Judgments:
 
 def query_words(query: str) -> str:
     """Return a query in the form in which it is judged, with normalised white space."""
-    return " ".join(query.replace("\0", " ").encode("utf-8", "replace").decode().split())
+    # A lone surrogate becomes a question mark: no database takes it.
+    storable = query.replace("\0", " ").encode("utf-8", "replace").decode()
+    return " ".join(storable.split())
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,8 @@ class Request(Generic[A]):
         super().__init_subclass__()
         cls.method = method
         bases = cls.__orig_bases__  # type: ignore[attr-defined]
-        (cls.answer,) = get_args(next(base for base in bases if get_origin(base) is Request))
+        request = next(base for base in bases if get_origin(base) is Request)
+        [cls.answer] = get_args(request)
 
 
 def to_json(value: Any) -> Any:

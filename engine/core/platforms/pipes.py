@@ -93,6 +93,7 @@ class PipeReader:
         While a thread still reads it, closing would wait for ever: then it stays open.
         """
         if sys.platform == "win32":
+            # Room in the queue lets the thread read on, to the end of the pipe.
             while not self._pieces.empty():
                 self._pieces.get_nowait()
             self._thread.join(_END_SECONDS)

@@ -108,6 +108,7 @@ def end_with_parent(parent: int) -> None:
         zero = ctypes.c_ulong(0)
         number = ctypes.c_ulong(signal.SIGKILL)
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, number, zero, zero, zero)
+        # The parent may have ended before the kernel was asked.
         if os.getppid() != parent:
             os._exit(1)
 

@@ -59,9 +59,9 @@ def notice_closing() -> None:
 def take_input(*, buffered: bool = True) -> IO[bytes]:
     """Return this process's standard input, for a thread that waits for it.
 
-    A thread that may still wait when Python exits needs it unbuffered. On Windows, libraries that
-    are loaded meanwhile would wait, too, if they found the same pipe as standard input (numpy issue
-    24290). There they find an empty one.
+    A thread that may still wait when Python exits needs it unbuffered: it would hold the lock of a
+    buffer. On Windows, libraries that are loaded meanwhile would wait, too, if they found the same
+    pipe as standard input (numpy issue 24290). There they find an empty one.
     """
     if sys.platform == "win32":
         source = os.fdopen(os.dup(0), "rb", -1 if buffered else 0)

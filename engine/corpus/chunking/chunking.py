@@ -322,9 +322,10 @@ def _find_pages(document: ReadDocument, span: Span) -> tuple[tuple[int, int, str
     if not document.pages:
         return ()
     start, end = span
+    # The last page that begins at the span's start or before it, and those that begin within it.
     first = max(0, bisect_right(document.pages, start, key=lambda page: page.start) - 1)
-    last = bisect_left(document.pages, end, key=lambda page: page.start)
-    pages = document.pages[first:last]
+    after_last = bisect_left(document.pages, end, key=lambda page: page.start)
+    pages = document.pages[first:after_last]
     return tuple((max(0, page.start - start), page.number, page.name) for page in pages)
 
 
@@ -339,4 +340,5 @@ def _trim(text: str, span: Span) -> Span | None:
     piece = text[start:end].rstrip()
     if not piece:
         return None
-    return start + len(piece) - len(piece.lstrip()), start + len(piece)
+    indent = len(piece) - len(piece.lstrip())
+    return start + indent, start + len(piece)

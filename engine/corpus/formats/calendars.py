@@ -221,6 +221,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def _format_moment(moment: re.Match[str]) -> str:
+    """Return a day, and a time if it has one: `2031-05-17 08:00 UTC`."""
     year, month, day, hour, minute, zone = moment.groups()
     text = f"{year}-{month}-{day}"
     if hour:

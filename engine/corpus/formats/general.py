@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import unescape
@@ -295,6 +296,7 @@ def _make_error(path: Path, message: str) -> UnreadableFileError:
 
 
 def _build_text(nodes: Iterable[_Node], format: str) -> Text:
+    """Return the text of a document; slides and sheets are pages of it."""
     if format in _SLIDES:
         return join_slides(_build_slides(nodes, has_titles=format != "odp"))
     builder = Builder()
@@ -329,6 +331,7 @@ def _build_slides(nodes: Iterable[_Node], *, has_titles: bool) -> dict[int, str]
 
 
 def _add_node(builder: Builder, node: Mapping[str, Any]) -> None:
+    """Add the content of a node to a text as a block of its kind."""
     match node["node_type"]:
         case "heading" | "title":
             builder.heading(node.get("level") or 1, _read_line(node))
@@ -362,11 +365,13 @@ def _read_line(node: Mapping[str, Any]) -> str:
 
 def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
     """Return the cells of a table in their rows and columns."""
-    rows: dict[int, dict[int, str]] = {}
+    rows: defaultdict[int, dict[int, str]] = defaultdict(dict)
+    width = 0
     for cell in grid["cells"]:
         text = " ".join(clean(cell["content"] or "").split())
-        rows.setdefault(cell["row"], {})[cell["col"]] = _format_time(text)
-    width = max((max(row) for row in rows.values()), default=-1) + 1
+        rows[cell["row"]][cell["col"]] = _format_time(text)
+        width = max(width, cell["col"] + 1)
+    # Cells that others span are left out.
     return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
 
 

@@ -107,16 +107,13 @@ class OfficeReader:
         except UnreadableFileError as error:
             if error.kind == "encrypted":
                 raise
+            # Drawings and the second reader may still give a text.
             failed = error
         if format in _PACKAGES:
             # The charts of a sheet show its own numbers.
             lines = _read_drawings(path, content, lost, numbers=format != "xlsx")
             text = append_side_text(text, find_missing_lines(text.text, lines))
-        exceeded_limit = parsed["metadata"].get(_EXCEEDED_LIMIT)
-        if exceeded_limit:
-            lost.append(LeftOut(_LOST_PARTS, "quarantined", "too large", exceeded_limit))
-        elif parsed["metadata"].get("text_truncated") and not lost:
-            lost.append(LeftOut(_LOST_PARTS, "quarantined", "damaged", describe_damage("")))
+        _report_truncation(parsed["metadata"], lost)
         if not text.text.strip():
             with suppress(UnreadableFileError):
                 text, metadata, lost_to_xberg = extract_document(path, content, format)
@@ -135,6 +132,15 @@ class OfficeReader:
 READER = OfficeReader()
 
 
+def _report_truncation(metadata: Node, lost: list[LeftOut]) -> None:
+    """Add what office_oxide left out without a name to `lost`: beyond a limit, or damaged."""
+    exceeded_limit = metadata.get(_EXCEEDED_LIMIT)
+    if exceeded_limit:
+        lost.append(LeftOut(_LOST_PARTS, "quarantined", "too large", exceeded_limit))
+    elif metadata.get("text_truncated") and not lost:
+        lost.append(LeftOut(_LOST_PARTS, "quarantined", "damaged", describe_damage("")))
+
+
 def _parse(path: Path, content: bytes, format: str) -> Node:
     """Return the document as office_oxide represents it, unlocked if it must be.
 
@@ -143,6 +149,7 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
     """
     from office_oxide import Document
 
+    # Text that office_oxide does not find as it is stored is written into the file before.
     prepared = ShownSymbols(content)
     if format in ("docx", "pptx"):
         prepared = ShownSymbols(_prepare_package(content))
@@ -159,14 +166,15 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
         parsed: dict[str, Any] = json.loads(_LIMIT_LINE.sub("", source))
         if format == "xls":
             put_shown_numbers(parsed["sections"], content)
-        exceeded = _LIMIT_LINE.search(source)
-        if exceeded:
-            parsed["metadata"][_EXCEEDED_LIMIT] = exceeded[1]
+        limit_line = _LIMIT_LINE.search(source)
+        if limit_line:
+            parsed["metadata"][_EXCEEDED_LIMIT] = limit_line[1]
         return parsed
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     # A panic of the library is not an Exception.
     except BaseException as error:
+        # The unlocked content is read in the same way.
         if "password" in str(error).lower():
             return _parse(path, unlock(path, content), format)
         raise UnreadableFileError(path, describe_damage(clean(str(error))), "damaged") from error
@@ -188,19 +196,17 @@ def _prepare_package(content: bytes) -> bytes:
         for name in package.namelist():
             if not may_show_symbols(name):
                 continue
+            try:
+                part = body if name == _WORD_BODY else package.read(name)
+            except DAMAGED:
+                # `_read_drawings` reports this part.
+                continue
+            shown = part
             if name == _WORD_BODY:
-                part = body
-                written = write_numbers(body, package)
-            else:
-                try:
-                    part = package.read(name)
-                except DAMAGED:
-                    # `_read_drawings` reports this part.
-                    continue
-                written = part
-            written = write_symbols(written, name, styles)
-            if written is not part:
-                changed[name] = written
+                shown = write_numbers(body, package)
+            shown = write_symbols(shown, name, styles)
+            if shown is not part:
+                changed[name] = shown
         if changed:
             return replace_parts(package, changed, without=_PARTS_WITHOUT_TEXT)
     return content
@@ -302,6 +308,7 @@ def _build_workbook(sections: Iterable[Node]) -> Text:
 
 
 def _add_nodes(builder: Builder, nodes: Iterable[Node]) -> None:
+    """Add nodes to a text as blocks of their kinds."""
     for node in nodes:
         if node.get("page_break_before"):
             builder.next_page()
@@ -325,6 +332,7 @@ def _add_nodes(builder: Builder, nodes: Iterable[Node]) -> None:
 
 
 def _add_list(builder: Builder, node: Node) -> None:
+    """Add the items of a list, each followed by the list inside it."""
     for item in node["items"]:
         builder.item("\n".join(_read_lines(item)))
         if item.get("nested"):

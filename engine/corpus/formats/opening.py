@@ -80,10 +80,10 @@ def read_everything(
 ) -> DocumentsAndGaps:
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
-    `begin` is called with the path of each member before it is read, and with "" when all but the
-    embedded files of the file was yielded. Members in `without` are skipped. What cannot be read
-    inside the file is left out with its reason. Raises what `Reader.read` raises if the file itself
-    cannot be read.
+    `begin` is called with the path of each member before it is read, and with "" once all but the
+    embedded files has been yielded. Members in `without` are skipped. What cannot be read inside
+    the file is left out with its reason. Raises what `Reader.read` raises if the file itself cannot
+    be read.
     """
     try:
         yield from _Opening(frozenset(without), begin, limits).open_file(path, format)
@@ -111,8 +111,9 @@ class _Opening:
     names: dict[str, int] = field(default_factory=dict)
 
     def open_file(self, path: Path, format: str) -> DocumentsAndGaps:
+        """Read the file itself, and all that is inside it."""
         self.size = get_content_size(path, None)
-        yield from self._read(path, format, None, "", 0)
+        yield from self._read(path, format, data=None, within="", depth=0)
 
     def _read(
         self, path: Path, format: str, data: bytes | None, within: str, depth: int
@@ -185,6 +186,7 @@ class _Opening:
     def _open_member(self, member: Member, within: str, depth: int) -> DocumentsAndGaps:
         """Read a file inside the file or member `within`, and all that is inside it."""
         size = len(member.data)
+        # Office programs leave such files, which say who has a document open.
         if is_lock_file(member.path, size):
             return
         name = self._make_unique(_join_path(within, member.path))
@@ -192,7 +194,8 @@ class _Opening:
         self.unpacked += size
         problem = self._find_exceeded_limit(depth, size)
         if problem:
-            kind: Kind = "too large" if depth <= self.limits.depth else "unsupported"
+            is_too_deep = depth > self.limits.depth
+            kind: Kind = "unsupported" if is_too_deep else "too large"
             yield LeftOut(name, "quarantined", kind, problem)
             return
         format = find_member_format(name, member.data)
@@ -308,10 +311,9 @@ def _report_unsupported(name: str, data: bytes) -> LeftOut:
     if data.startswith(_PGP):
         return LeftOut(name, "quarantined", "encrypted", "encrypted for its recipients (PGP)")
     if ending in IMAGES:
+        why = "a picture: without OCR it holds no text"
         if is_ocr_on():
             why = "a picture of a kind that OCR does not read"
-        else:
-            why = "a picture: without OCR it holds no text"
         return LeftOut(name, "skipped", "needs OCR", why)
     return LeftOut(name, "skipped", "unsupported", f"format not supported: {ending or 'no ending'}")
 
@@ -328,6 +330,7 @@ def _join_path(within: str, name: str) -> str:
 
 
 def _shorten_name(name: str) -> str:
+    """Return a long name without the end of its stem."""
     if len(name) <= _MAX_NAME_LENGTH:
         return name
     ending = _find_ending(name)

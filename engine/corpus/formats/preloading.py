@@ -58,7 +58,7 @@ endstream endobj
 trailer<</Root 1 0 R>>
 %%EOF
 """
-"""With a font of the system, which PDFium looks for."""
+"""A page with a font of the system, for which PDFium looks."""
 _FILES = (("pdf", _PDF), ("rtf", rb"{\rtf1\ansi pelican}"), ("html", b"<p>pelican"))
 
 
@@ -68,7 +68,7 @@ def load_everything() -> None:
     Raises ImportError if a library is there and cannot be loaded.
     """
     for name in _list_modules():
-        # Some parts of libraries need others that are not installed.
+        # Parts of libraries need others that are not installed.
         with suppress(ModuleNotFoundError):
             import_module(name)
     for codec in iter_modules(encodings.__path__):
@@ -83,6 +83,7 @@ def load_everything() -> None:
 
 
 def _list_modules() -> Iterator[str]:
+    """Yield the names of all modules in `_PACKAGES`, and `_MODULES`."""
     for package in _PACKAGES:
         folder = import_module(package).__path__
         for module in walk_packages(folder, f"{package}."):

@@ -95,7 +95,7 @@ class JsonReader:
 
 
 def _read_rows(text: str, delimiter: str) -> list[list[str]]:
-    """Return the cells of each row, nothing if the text is no table."""
+    """Return the cells of each row, no rows if the text is no table."""
     try:
         return list(csv.reader(StringIO(text), delimiter=delimiter, skipinitialspace=True))
     except csv.Error:
@@ -190,6 +190,7 @@ def _format_value(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return show_markup(value).strip()
+    # The others are true, false, and what is nested too deep.
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -99,9 +99,11 @@ class _Lists:
         self.find_list = lru_cache(maxsize=None)(self._read_list)
         # By abstract list, the last number of each level; None before the first.
         self._counts: dict[str, list[int | None]] = {}
+        # The levels that were used, each as the id of its list and its number.
         self._begun: set[tuple[str, int]] = set()
 
     def _read_list(self, list_id: str) -> _List:
+        """Return a list by its id, one without levels if it is not defined."""
         node = self._lists.get(list_id)
         if node is None:
             return _List()
@@ -131,6 +133,7 @@ class _Lists:
         counts = self._count(list_id, level_number)
 
         def write_count(placeholder: re.Match[str]) -> str:
+            """Return the number of the level that a placeholder names, from 1."""
             place = int(placeholder[1]) - 1
             counted = levels.get(place)
             if counted is None:
@@ -159,6 +162,7 @@ class _Lists:
         else:
             counts[level_number] = previous + 1
         self._begun.add((list_id, level_number))
+        # Higher levels that have no number yet begin, and lower ones begin again.
         for other, level in used.levels.items():
             if other < level_number and counts[other] is None:
                 counts[other] = level.start

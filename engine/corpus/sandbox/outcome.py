@@ -66,8 +66,8 @@ class Outcome:
     """The outcome of a file: its documents and what inside it was left out.
 
     If it gave nothing, `kind` and `reason` say why. `inaccessible` means that the system did not
-    let us read it, which says nothing about its content. `_seen`: the parts of the file that are
-    known; `_characters`: the length of all texts.
+    let us read it, which says nothing about its content. `length`: the characters of all documents.
+    `_seen`: the paths, inside the file, of what was kept.
     """
 
     documents: list[ReadDocument] = field(default_factory=list)
@@ -75,8 +75,8 @@ class Outcome:
     kind: Kind = ""
     reason: str = ""
     inaccessible: bool = False
+    length: int = 0
     _seen: set[str] = field(default_factory=set)
-    _characters: int = 0
 
     def keep(self, finding: ReadDocument | LeftOut, limits: Limits) -> None:
         """Add a finding, unless it is already known, as when a file is read a second time.
@@ -87,18 +87,13 @@ class Outcome:
             return
         self._seen.add(finding.member)
         if isinstance(finding, ReadDocument):
-            self._characters += len(finding.text)
-        if self._characters > limits.text or len(self._seen) > limits.findings:
+            self.length += len(finding.text)
+        if self.length > limits.text or len(self._seen) > limits.findings:
             raise ValueError("more than a file may hold")
         if isinstance(finding, LeftOut):
             self.left_out.append(finding)
         else:
             self.documents.append(finding)
-
-    @property
-    def length(self) -> int:
-        """The number of characters of all documents."""
-        return sum(len(document.text) for document in self.documents)
 
     def give_up(self, kind: Kind, reason: str) -> None:
         """Give up the rest of the file; what was read before stays."""

@@ -180,8 +180,8 @@ class _SourceWalk:
         excluded: PathSpec[Pattern],
         result: Scan,
         taken: set[str],
-        follow_links: bool = False,
-        pictures: bool = False,
+        follow_links: bool,
+        pictures: bool,
     ) -> None:
         self._follow_links = follow_links
         self._formats = {**FORMATS, **PICTURES} if pictures else FORMATS

@@ -164,6 +164,7 @@ def _count_filled(row: Sequence[str]) -> int:
 
 
 def _shorten_name(name: str) -> str:
+    """Return the name of a column, cut off if it is long."""
     if len(name) <= _MAX_NAME_LENGTH:
         return name
     return f"{name[:_MAX_NAME_LENGTH].rstrip()}…"

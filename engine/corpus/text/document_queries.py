@@ -330,9 +330,7 @@ def _find_words(words: str, text: str, start: int, end: int) -> tuple[int, int] 
     """Return the start and end of some words in text[start:end], in any case and across lines."""
     pattern = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE)
     match = pattern.search(text, start, end)
-    if match is None:
-        return None
-    return match.span()
+    return match.span() if match else None
 
 
 def _begins_with_title(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 # Number of lines at the top and at the bottom of a page that may be furniture.
@@ -73,12 +73,14 @@ def remove_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     if len(pages) < _MIN_PAGES:
         return list(pages)
     split_pages = [[line.rstrip() for line in page.strip("\n").split("\n")] for page in pages]
-    heads = _find_furniture(map(_list_edge_lines, split_pages), numbers)
-    feet = _find_furniture((_list_edge_lines(lines[::-1]) for lines in split_pages), numbers)
+    tops = [_list_edge_lines(lines) for lines in split_pages]
+    bottoms = [_list_edge_lines(lines[::-1]) for lines in split_pages]
+    heads = _find_furniture(tops, numbers)
+    feet = _find_furniture(bottoms, numbers)
     stripped = []
-    for lines, number in zip(split_pages, numbers, strict=True):
-        at_top = _find_removable(_list_edge_lines(lines), number, heads)
-        at_bottom = _find_removable(_list_edge_lines(lines[::-1]), number, feet)
+    for lines, top, bottom, number in zip(split_pages, tops, bottoms, numbers, strict=True):
+        at_top = _find_removable(top, number, heads)
+        at_bottom = _find_removable(bottom, number, feet)
         last = len(lines) - 1
         removable = at_top | {last - index for index in at_bottom}
         kept = [line for index, line in enumerate(lines) if index not in removable]
@@ -93,7 +95,7 @@ def _list_edge_lines(lines: Lines) -> Lines:
     return [" ".join(line.split()) for line in lines[:_MAX_EDGE_LINES]]
 
 
-def _find_furniture(edges: Iterable[Lines], numbers: Sequence[int]) -> _Furniture:
+def _find_furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Furniture:
     """Return the furniture at one edge of the pages, from the lines of each page at that edge.
 
     Each page's outermost line comes first.

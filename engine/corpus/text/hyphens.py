@@ -49,7 +49,11 @@ _MAX_FOOTER_LINES = 2
 
 
 def mark_line_ends(page: str) -> str:
-    """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word."""
+    """Return a page's text from PDFium with a `BREAK` for each line-end hyphen within a word.
+
+    Other hyphens at line ends become plain ones.
+    """
+    # Only what is marked here is a break.
     page = page.replace(BREAK, "\ufffd")
     if LINE_END in page:
         page = _separate_footer(page)
@@ -119,6 +123,7 @@ def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
 
 
 def _mark_break(split: re.Match[str]) -> str:
+    """Return a split word with a `BREAK`, and the line end after it."""
     next_part = split[1]
     # A hyphen before a capital letter is its own: Kunden- / Nummer.
     if next_part[0].isupper():
@@ -159,6 +164,12 @@ def _find_split_pages(pages: Sequence[str]) -> list[tuple[int, int]]:
     ]
 
 
+def _find_next_word(match: re.Match[str]) -> str:
+    """Return the word after a match, empty if there is none."""
+    following = _NEXT_WORD.match(match.string, match.end())
+    return following[1] if following else ""
+
+
 class _WordJoiner:
     """Decides about hyphens at line ends, by the counts of a document's words in lower case."""
 
@@ -172,37 +183,41 @@ class _WordJoiner:
         return _NUMBER_AND_WORD.sub(self._join_number, page).replace(BREAK, "-")
 
     def join_pages(self, page: str, following: str) -> tuple[str, str]:
-        """Move the rest of a word that is split between two pages to the first of them."""
+        """Return (page, next page), with a word that is split between them on the first."""
         page_end = _PAGE_END.search(page, max(0, len(page) - _MAX_SPLIT_LENGTH))
         page_start = _PAGE_START.match(following)
         if page_end is None or page_start is None:
             return page, following
         left = page_end[1]
         right, signs, next_word = page_start.groups()
-        if next_word and is_suspended(left, right, next_word, self._counts, self._language):
+        if self._is_suspended(left, right, next_word):
             return page, following
         word = self._join_compound(f"{left}{BREAK}{right}")
         rest = following[page_start.end(2) :].lstrip()
         return f"{page[: page_end.start()]}{word}{signs}", rest
 
     def _join_match(self, compound: re.Match[str]) -> str:
+        """Join a compound, or set its last part off: `Kunden- und` before `Lieferantendaten`."""
         left, _, right = compound[0].rpartition(BREAK)
-        if left and self._is_suspended(left, right, compound):
+        if left and self._is_suspended(left, right, _find_next_word(compound)):
             return f"{self._join_compound(left)}- {right}"
         return self._join_compound(compound[0])
 
     def _join_number(self, compound: re.Match[str]) -> str:
+        """Set the word after a number off if the hyphen is suspended: `10- und` before `20-jährig`.
+
+        Otherwise the `BREAK` between them stays.
+        """
         number, word = compound.groups()
-        if self._is_suspended(number, word, compound):
+        if self._is_suspended(number, word, _find_next_word(compound)):
             return f"{number}- {word}"
         return compound[0]
 
-    def _is_suspended(self, left: str, right: str, compound: re.Match[str]) -> bool:
-        """Tell whether the last hyphen of a match stands for the word after the match."""
-        next_word = _NEXT_WORD.match(compound.string, compound.end())
-        if next_word is None:
-            return False
-        return is_suspended(left, right, next_word[1], self._counts, self._language)
+    def _is_suspended(self, left: str, right: str, next_word: str) -> bool:
+        """Tell whether the hyphen between two parts stands for the end of the next word."""
+        return bool(next_word) and is_suspended(
+            left, right, next_word, self._counts, self._language
+        )
 
     def _join_compound(self, compound: str) -> str:
         """Replace each `BREAK` in a hyphenated compound by a hyphen or by nothing."""

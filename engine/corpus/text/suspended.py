@@ -46,6 +46,7 @@ class _Words:
 
 @cache
 def _read_words() -> _Words:
+    """Return the lists of assets/words/suspended.toml."""
     content: dict[str, Any] = tomllib.loads(asset_path(_WORDS).read_text("utf-8"))
     languages = {}
     general_lists = {}

@@ -73,9 +73,9 @@ def find_shortfall(expectation: Expectation) -> Shortfall | None:
     return None
 
 
-def find_rung_error(rung: RungName, mode: SearchMode, known: Mapping[str, float]) -> float:
-    """Return the error of a kind of unjudged queries in points, as experience knows it or usual."""
-    return known.get(rung, RUNG_ERRORS[rung][mode])
+def find_rung_error(rung: RungName, mode: SearchMode, measured: Mapping[str, float]) -> float:
+    """Return the error of a kind of unjudged queries in points, as experience has it or usual."""
+    return measured.get(rung, RUNG_ERRORS[rung][mode])
 
 
 class Rules:
@@ -249,9 +249,11 @@ class Rules:
         if preferred and name not in preferred and all(map(self._is_disliked, preferred)):
             return True
         for trial in self._ladder.trials:
-            own = self._ladder.find_trial(trial.rung, name)
-            is_known = own is not None and own.evidence.queries >= trial.evidence.queries
+            own_trial = self._ladder.find_trial(trial.rung, name)
+            # Judged questions may have two trials: about the contender, and about the others.
+            if own_trial is not None and own_trial.evidence.queries >= trial.evidence.queries:
+                continue
             measured = [adapted for adapted in self._adapted if trial.has(adapted)]
-            if measured and not is_known and all(map(trial.harms, measured)):
+            if measured and all(map(trial.harms, measured)):
                 return True
         return False

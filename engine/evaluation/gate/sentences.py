@@ -60,13 +60,13 @@ def label_of_encoder(name: str) -> str:
 
 
 def explain_decision(
-    decision: Decision, kept: str = "the base encoder", label: Label = label_of_row
+    decision: Decision, reference: str = "the base encoder", label: Label = label_of_row
 ) -> str:
-    """Say which encoder a search mode uses and why. `kept` names the reference."""
+    """Say which encoder a search mode uses and why. `reference` is what to call the reference."""
     subject = SUBJECTS[decision.mode]
     row = decision.row
     if row is None:
-        return f"{subject} keeps {kept}: {why_kept(decision, label)}."
+        return f"{subject} keeps {reference}: {why_kept(decision, label)}."
     if decision.standing == "proved" and decision.rung is not None:
         count = decision.queries
         detail = format_gain(row)

@@ -17,12 +17,12 @@ def asked_questions(snapshot: ProjectSnapshot) -> list[str]:
     Generated questions, and those that were trained on, are left out.
     """
     store = snapshot.store
-    known = {question_key(query.text) for query in store.judged()}
-    known |= {question_key(query.text) for query in store.queries()}
+    left_out = {question_key(query.text) for query in store.judged()}
+    left_out |= {question_key(query.text) for query in store.queries()}
     questions: dict[str, str] = {}
     for query in read_marks(snapshot.project).values():
         key = question_key(query.text)
-        if query.focused and not query.generated and key not in known:
+        if query.focused and not query.generated and key not in left_out:
             questions[key] = query.text
     return list(questions.values())
 

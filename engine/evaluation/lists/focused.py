@@ -38,10 +38,10 @@ class FocusedSet(QuerySet):
         """
         rows = []
         for row, judged in enumerate(self.judged):
-            known = {self.passages.get(chunk, chunk) for chunk in judged}
+            judged_passages = {self.passages.get(chunk, chunk) for chunk in judged}
             first = self._passages(reference[row])
             second = self._passages(candidate[row])
-            if not undecided_passages(first, second, known):
+            if not undecided_passages(first, second, judged_passages):
                 rows.append(row)
         return rows
 

@@ -19,7 +19,7 @@ from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, FusionInfo
 from engine.queries.rules.tokens import question_key
 
-EQUAL = FusionInfo("weighted", 0.5)
+EQUAL_WEIGHTS = FusionInfo("weighted", 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class SystemChoice:
     """
 
     mode: ListMode
-    fusion: FusionInfo = EQUAL
+    fusion: FusionInfo = EQUAL_WEIGHTS
     adapter: str | None = None
     scope: str = "both"
     weight: float = 1.0

@@ -49,12 +49,12 @@ def find_changes(
             base_hits = tuple(hits(base, row))
             system_hits = tuple(hits(system, row))
         return Change(
-            comparison.keys[row],
-            comparison.texts[row],
-            float(100 * old[row]),
-            float(100 * new[row]),
-            base_hits,
-            system_hits,
+            key=comparison.keys[row],
+            text=comparison.texts[row],
+            before=float(100 * old[row]),
+            after=float(100 * new[row]),
+            hits_before=base_hits,
+            hits_after=system_hits,
         )
 
     better = int(np.count_nonzero(gap > 0))

@@ -112,6 +112,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _find_words(text: str) -> list[Span]:
+    """Return the words of `MIN_LETTERS` letters or more, without those of codes and dates."""
     spans = []
     for part in _WITHOUT_DIGIT.finditer(text):
         for match in _WORD.finditer(text, *part.span()):

@@ -229,10 +229,10 @@ def _ask_for_substitutes(
         return substitutes, Synonyms()
     count = 0
     substituted = 0
-    for text, known in zip(texts, substitutes, strict=True):
+    for text, other_words in zip(texts, substitutes, strict=True):
         for word in perturber.words(text):
             count += 1
-            substituted += word.lower() in known
+            substituted += word.lower() in other_words
     return substitutes, Synonyms(model, share=100 * substituted / max(1, count))
 
 

@@ -192,6 +192,7 @@ def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Answer 
     if not words:
         return {}
     values = {
+        # It stands between lines of equal signs.
         "query": question.query.replace("=", " "),
         "words": ", ".join(words),
         "passage": question.passage,

@@ -50,15 +50,15 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
             stems[word] = stem
     words = list(stems)[:MAX_WORDS]
     row_of = {word: row for row, word in enumerate(words)}
-    known = sorted({word.lower() for word in wanted} & row_of.keys())
-    if not known or len(words) < 2:
+    frequent = sorted({word.lower() for word in wanted} & row_of.keys())
+    if not frequent or len(words) < 2:
         return {}
     contexts = min(MAX_CONTEXTS, len(words))
     profiles = _build_profiles(count_cooccurrences(rows, row_of, contexts, len(words)))
-    known_rows = [row_of[word] for word in known]
-    cosines = profiles[known_rows] @ profiles.T  # (known, words)
+    frequent_rows = [row_of[word] for word in frequent]
+    cosines = profiles[frequent_rows] @ profiles.T  # (frequent, words)
     synonyms = {}
-    for word, similarities in zip(known, cosines, strict=True):
+    for word, similarities in zip(frequent, cosines, strict=True):
         for nearest in np.argsort(-similarities, kind="stable")[:MAX_NEIGHBOURS]:
             neighbour = words[nearest]
             shared_stems = stems[neighbour] & stems[word]

@@ -160,7 +160,9 @@ def write_study(
     by stage and `reason`. Raises ResourceError if the disk is full.
     """
     study = study.with_measured_names(_find_measures(cells))
-    rows = [Row("", "", label, {}, values) for label, values in facts.items()]
+    rows = []
+    for label, values in facts.items():
+        rows.append(Row(model="", training="", system=label, changes={}, values=values))
     rows += rows_of(study, cells)
     data: dict[str, Any] = to_json_types(_build_data(project, study, rows, cells))
     charts: list[str] = []

@@ -404,6 +404,7 @@ def _check_answers(project: ProjectFolder, study: Study) -> None:
 def _missing_data_error(
     project: ProjectFolder, study: Study, what: str, to_do: str
 ) -> DatasetError:
+    """Return the error for a project that lacks what a study measures with."""
     return DatasetError(
         f"The project {project.name} has no {what}.",
         f"{study.name} measures with them.",
@@ -435,11 +436,7 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
     rows = collect_figures({**report, **lab})
     seconds = adapter.seconds or stage_seconds
     if ADAPTED in rows:
-        rows[ADAPTED] |= {
-            "steps": adapter.steps,
-            "best step": adapter.best_step,
-            "training seconds": seconds,
-        }
+        rows[ADAPTED] |= {"best step": adapter.best_step, "training seconds": seconds}
         # Without checks the last step is kept.
         step = adapter.steps if adapter.best_step is None else adapter.best_step
         for system, values in rows.items():
@@ -452,7 +449,6 @@ def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dic
         "general similarities": general.get("similarities"),
         "distances": general.get("distances"),
         "general_text": general.get("name"),
-        "adapter_scope": adapter.adapter_scope,
         "training_seconds": seconds,
         "reason": adapter.reason,
     }

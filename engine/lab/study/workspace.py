@@ -265,7 +265,7 @@ class Workspace:
         try_remove_tree(self.comparison_folder(key))
 
 
-def sweeping(project: ProjectFolder) -> ProjectFolder:
+def find_controlled_project(project: ProjectFolder) -> ProjectFolder:
     """Return the project whose run can be controlled.
 
     This is the copy in which a sweep is running, unless a run holds the project itself.
@@ -279,7 +279,7 @@ def sweeping(project: ProjectFolder) -> ProjectFolder:
     return project
 
 
-def unfinished(project: ProjectFolder) -> dict[str, Any] | None:
+def read_unfinished_sweep(project: ProjectFolder) -> dict[str, Any] | None:
     """Return the running or interrupted sweep of a project, or None.
 
     The dict says whether it is `running`, the number of `finished` cells, and its `folder`. Raises

@@ -82,6 +82,7 @@ def read_account_number(compound: str) -> tuple[str, ...]:
     if len(characters) == len(compound):
         return ()
     code = split_letters_from_digits(characters)
+    # What the registry does not confirm must be written in groups of four.
     if not _is_registered(characters, is_apart=match["apart"] is not None):
         if _is_in_fours(compound, characters):
             return (code,)

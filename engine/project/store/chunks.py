@@ -10,7 +10,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from engine.core.records import Chunk
 from engine.project.store.artifacts import ArtifactTables
@@ -102,7 +102,8 @@ def sample_indices(
     import numpy as np
 
     # The 7 only makes this draw differ from others with the same seed.
-    sample = np.random.default_rng([seed, 7]).permutation(total)[: most or IN_MEMORY]
+    rng = np.random.default_rng([seed, 7])
+    sample = rng.permutation(total)[: most or IN_MEMORY]
     indices = np.concatenate([sample, *map(np.ravel, needed)])
     return np.unique(indices[indices >= 0]).astype(np.int64)
 
@@ -284,7 +285,7 @@ class ChunkTables(ArtifactTables):
             f"SELECT id, document_id, content_hash FROM chunks WHERE {which} AND id >= ? ORDER"
             " BY id"
         )
-        return cast(list[tuple[int, int, str]], self._fetch(sql, (first,)))
+        return self._fetch(sql, (first,))
 
     def chunks_by_id(self, ids: Iterable[int]) -> dict[int, Chunk]:
         """Return chunks by row id, including superseded ones but none of deleted documents."""

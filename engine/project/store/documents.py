@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
-from typing import cast
 
 from engine.core.records import Document
 from engine.project.store.artifacts import ArtifactTables
@@ -82,7 +81,7 @@ class DocumentTables(ArtifactTables):
             WHERE live AND language = '' AND external_id IS NULL ORDER BY id LIMIT ?2) ORDER BY id""",  # noqa: E501
             (SAMPLE, most),
         )
-        return cast(list[tuple[int, str]], rows)
+        return rows
 
     def count_without_language(self) -> int:
         """Count the documents that `documents_without_language` selects from."""
@@ -101,7 +100,7 @@ class DocumentTables(ArtifactTables):
         """Return (id, language, characters) of live documents in a known language but `main`."""
         sql = """SELECT id, language, characters FROM documents INDEXED BY documents_overview JOIN contents ON document_id = id
             WHERE live AND language NOT IN ('', ?)"""  # noqa: E501
-        return cast(list[tuple[int, str, int]], self._fetch(sql, (main,)))
+        return self._fetch(sql, (main,))
 
     def characters_by_language(self, but: str) -> Counter[str]:
         """Count the characters of live documents in each known language except `but`."""
@@ -154,7 +153,7 @@ class DocumentTables(ArtifactTables):
         """
         sql = """SELECT id, title, CASE WHEN external_id IS NULL THEN path ELSE '' END FROM documents
             WHERE live ORDER BY id"""  # noqa: E501
-        return cast(list[tuple[int, str, str]], self._fetch(sql))
+        return self._fetch(sql)
 
     def titles(self) -> dict[int, str]:
         """Return the titles of the live documents by id."""

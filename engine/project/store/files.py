@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from engine.project.store.artifacts import ArtifactTables
 from engine.project.store.connection import guarded
@@ -84,7 +84,7 @@ class FileTables(ArtifactTables):
         """Return (source, path) of the files in these formats."""
         sql = f"""SELECT source, path FROM files
             WHERE state <> 'gone' AND format IN ({placeholders(formats)})"""
-        return {(source, path) for source, path in self._fetch(sql, tuple(formats))}
+        return set(self._fetch(sql, tuple(formats)))
 
     def unread_files(self, state: str | None = None) -> list[tuple[str, str, str]]:
         """Return (source, path, reason) of the files that could not be read, by path.
@@ -93,7 +93,7 @@ class FileTables(ArtifactTables):
         """
         sql = f"""SELECT source, path, reason FROM files WHERE state IN {_UNREAD} AND (?1 IS NULL OR state = ?1)
             ORDER BY path, source"""  # noqa: E501
-        return cast(list[tuple[str, str, str]], self._fetch(sql, (state,)))
+        return self._fetch(sql, (state,))
 
     def unread_parts(self) -> list[tuple[str, str, str]]:
         """Return (source, path, reason) of parts that could not be read, by path.
@@ -102,13 +102,13 @@ class FileTables(ArtifactTables):
         """
         sql = """SELECT source, files.path || '/' || parts.path, parts.reason FROM parts JOIN files ON files.id = parts.file_id
             WHERE files.state <> 'gone' ORDER BY 2, 1"""  # noqa: E501
-        return cast(list[tuple[str, str, str]], self._fetch(sql))
+        return self._fetch(sql)
 
     def unread_or_in_part(self) -> list[tuple[str, str]]:
         """Return (source, path) of the files that were not read, or only in part."""
         sql = f"""SELECT source, path FROM files
             WHERE state IN {_UNREAD} OR (state <> 'gone' AND id IN (SELECT file_id FROM parts)) ORDER BY path, source"""  # noqa: E501
-        return cast(list[tuple[str, str]], self._fetch(sql))
+        return self._fetch(sql)
 
     def forget_reading(self, source: str, path: str) -> bool:
         """Mark a file that was not read completely as changed, so that the next run reads it again.

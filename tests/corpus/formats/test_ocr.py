@@ -162,7 +162,7 @@ def test_what_ocr_had_no_time_for_is_listed_and_read_when_it_gets_more(
     def standing(seconds: int, given: int) -> list[tuple[str, str, str]]:
         project.change_settings({"corpus.ocr_seconds": seconds})
         monkeypatch.setattr(
-            ingest, "Limits", lambda *limits, ocr_seconds: Limits(*limits, ocr_seconds=given)
+            ingest, "Limits", lambda ocr_seconds, **limits: Limits(ocr_seconds=given, **limits)
         )
         ingest_here(project.path)
         with closing(project.store()) as store:

@@ -36,7 +36,12 @@ from engine.lab.study.catalogue import study_of, sweep_of
 from engine.lab.study.grid import Cell, changed_settings, make_grid
 from engine.lab.study.listing import listing
 from engine.lab.study.running import StudyRun, failure, study_cells
-from engine.lab.study.workspace import Workspace, basis_of, sweeping, unfinished
+from engine.lab.study.workspace import (
+    Workspace,
+    basis_of,
+    find_controlled_project,
+    read_unfinished_sweep,
+)
 from engine.project.folder import ProjectFolder
 from engine.training.recipe import config_of
 
@@ -193,11 +198,11 @@ def test_a_cell_has_the_projects_present_settings_and_its_own_changes(
 
 def test_steering_reaches_the_copy_at_work(project: ProjectFolder) -> None:
     copy = workspace(project).open()
-    assert sweeping(project) == project
+    assert find_controlled_project(project) == project
     with copy.locked():
-        assert sweeping(project) == copy
+        assert find_controlled_project(project) == copy
         with project.locked():
-            assert sweeping(project) == project
+            assert find_controlled_project(project) == project
 
 
 def test_a_purge_takes_the_sweep_along(project: ProjectFolder) -> None:
@@ -496,15 +501,23 @@ def test_the_same_training_is_run_once(
 
 
 def test_a_sweep_that_is_not_finished_is_an_error(project: ProjectFolder) -> None:
-    assert unfinished(project) is None
+    assert read_unfinished_sweep(project) is None
     work = workspace(project)
     work.open()
     work.keep("k1", {"tables": {}})
-    assert unfinished(project) == {"running": False, "finished": 1, "folder": str(work.folder)}
+    assert read_unfinished_sweep(project) == {
+        "running": False,
+        "finished": 1,
+        "folder": str(work.folder),
+    }
     finished = set(format_status(read_status(Project(project)), "mine"))
     with project.locked("sweep"):
-        assert unfinished(project) == {"running": True, "finished": 1, "folder": str(work.folder)}
+        assert read_unfinished_sweep(project) == {
+            "running": True,
+            "finished": 1,
+            "folder": str(work.folder),
+        }
         (line,) = finished - set(format_status(read_status(Project(project)), "mine"))
         assert "1 cell" in line
     work.close()
-    assert unfinished(project) is None
+    assert read_unfinished_sweep(project) is None

@@ -38,7 +38,7 @@ def report_link(name: str) -> LeftOut:
 
 
 def report_bomb(name: str, size: int) -> LeftOut:
-    """Report a member that unpacks to many times its packed size; `size` is in bytes, unpacked."""
+    """Report a member that unpacks to `size` bytes, many times its packed size."""
     reason = f"a decompression bomb, of {size / 1e6:,.0f} MB unpacked"
     return LeftOut(name, "quarantined", "too large", reason)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
@@ -25,13 +25,6 @@ from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
 
-class _PackedFile(NamedTuple):
-    """A file in an archive: its name, and its number of bytes when unpacked."""
-
-    name: str
-    size: int
-
-
 class SevenZipReader:
     """A reader of .7z files."""
 
@@ -46,7 +39,7 @@ class SevenZipReader:
             members = [member for member in archive.files if not member.is_directory]
             if not members:
                 raise UnreadableFileError(path, NO_FILES, "empty")
-            accepted: list[_PackedFile] = []
+            accepted: list[Any] = []
             budget = UnpackBudget(self._limits)
             are_all_hidden = True
             for member in members:
@@ -57,7 +50,7 @@ class SevenZipReader:
                 elif not is_hidden(member.filename):
                     are_all_hidden = False
                     budget.spend(member.uncompressed)
-                    accepted.append(_PackedFile(member.filename, member.uncompressed))
+                    accepted.append(member)
             if are_all_hidden:
                 raise UnreadableFileError(path, HIDDEN_ONLY, "empty")
             yield from _unpack(file, password, accepted, max_batch_size=self._limits.member)
@@ -107,12 +100,10 @@ def _fits(password: str, file: IO[bytes], archive: Any) -> bool:
     smallest = min(files, key=lambda member: member.uncompressed, default=None)
     if smallest is None:
         return True
-    size = smallest.uncompressed
-    if size > LIMITS.member:
+    if smallest.uncompressed > LIMITS.member:
         return False
-    packed = [_PackedFile(smallest.filename, size)]
-    finding = next(_unpack(file, password, packed, max_batch_size=size), None)
-    return isinstance(finding, Member)
+    unpacked = _unpack(file, password, [smallest], max_batch_size=LIMITS.member)
+    return isinstance(next(unpacked, None), Member)
 
 
 def _refuse(member: Any, archive_size: int, budget: UnpackBudget) -> LeftOut | None:
@@ -138,43 +129,42 @@ def _refuse(member: Any, archive_size: int, budget: UnpackBudget) -> LeftOut | N
 def _unpack(
     file: IO[bytes],
     password: str | None,
-    packed_files: Sequence[_PackedFile],
+    members: Sequence[Any],
     *,
     max_batch_size: int,
 ) -> Iterator[Finding]:
-    """Yield the files of an archive, unpacked in batches of at most `max_batch_size` bytes.
+    """Yield members of an archive, unpacked in batches of at most `max_batch_size` bytes.
 
-    Files are packed together, so each batch unpacks the archive from its beginning: few large
-    batches are fast, and their size bounds the memory.
+    They are packed together, so each batch unpacks the archive from its beginning: few large
+    batches are fast, and their size bounds the memory. `members` are py7zr's ArchiveFiles, whose
+    `uncompressed` is a number of bytes.
     """
-    batch: list[_PackedFile] = []
+    batch: list[Any] = []
     batch_size = 0
-    for packed in packed_files:
-        ending = ending_of(packed.name)
+    for member in members:
+        ending = ending_of(member.filename)
         if not (ending in FORMATS or ending in IMAGES or names_no_format(ending)):
             # The caller reports such a file by its name alone, so it need not be unpacked.
-            yield Member(packed.name, b"")
+            yield Member(member.filename, b"")
             continue
-        if batch and batch_size + packed.size > max_batch_size:
+        if batch and batch_size + member.uncompressed > max_batch_size:
             yield from _unpack_batch(file, password, batch)
             batch = []
             batch_size = 0
-        batch.append(packed)
-        batch_size += packed.size
+        batch.append(member)
+        batch_size += member.uncompressed
     if batch:
         yield from _unpack_batch(file, password, batch)
 
 
-def _unpack_batch(
-    file: IO[bytes], password: str | None, batch: Sequence[_PackedFile]
-) -> Iterator[Finding]:
+def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[Any]) -> Iterator[Finding]:
     """Yield each file of a batch, or that it is damaged if it is not whole."""
     from py7zr import SevenZipFile
 
     from engine.corpus.formats.archives.unpacked import UnpackedFiles
 
     unpacked = UnpackedFiles()
-    names = [packed.name for packed in batch]
+    names = [member.filename for member in batch]
     failure: Exception | None = None
     file.seek(0)
     try:
@@ -185,9 +175,9 @@ def _unpack_batch(
     # A damaged archive may lead to any error.
     except Exception as error:
         failure = error
-    for packed, data in zip(batch, unpacked.read_contents(names), strict=True):
-        if data is not None and len(data) == packed.size:
-            yield Member(packed.name, data)
+    for member, data in zip(batch, unpacked.read_contents(names), strict=True):
+        if data is not None and len(data) == member.uncompressed:
+            yield Member(member.filename, data)
         else:
             reason = describe_damage(failure or "it ends too early")
-            yield LeftOut(packed.name, "quarantined", "damaged", reason)
+            yield LeftOut(member.filename, "quarantined", "damaged", reason)

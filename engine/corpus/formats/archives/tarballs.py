@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
@@ -65,7 +65,7 @@ class TarReader:
                 stream = _DecompressedStream(_open_decompressed(file, compression))
             except _list_errors(compression) as error:
                 raise UnreadableFileError(path, describe_damage(error)) from error
-            content = cast(IO[bytes], BufferedReader(stream))
+            content = BufferedReader(stream)
             budget = UnpackBudget(self._limits)
             if compression and not _is_archive(stream.head):
                 yield _read_single_file(path, content, packed_size, compression, budget)
@@ -119,20 +119,22 @@ def _find_compression(file: IO[bytes]) -> str:
     return ""
 
 
-def _open_decompressed(file: IO[bytes], compression: str) -> IO[bytes]:
+def _open_decompressed(file: IO[bytes], compression: str) -> Any:
+    """Open the unpacked content of a file, or the file itself if it is not compressed."""
     match compression:
         case "gz":
-            return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+            return gzip.GzipFile(fileobj=file)
         case "xz":
-            return cast(IO[bytes], lzma.LZMAFile(file))
+            return lzma.LZMAFile(file)
         case "bz2":
-            return cast(IO[bytes], bz2.BZ2File(file))
+            return bz2.BZ2File(file)
         case "zst":
-            return cast(IO[bytes], _import_zstd().ZstdFile(file))
+            return _import_zstd().ZstdFile(file)
     return file
 
 
 def _import_zstd() -> Any:
+    """Return the module of the standard library, or its backport."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

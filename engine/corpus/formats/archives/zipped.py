@@ -164,6 +164,7 @@ def _read_stored_name(member: zipfile.ZipInfo) -> str | bytes:
 
 
 def _decode_name(name: bytes, encoding: str) -> str:
+    """Decode a name, from CP437 if it is not valid in `encoding`."""
     with suppress(UnicodeError):
         return name.decode(encoding)
     return name.decode("cp437")

@@ -161,6 +161,7 @@ class _TreeBuilder:
         self._raised_classes: set[str] = set()
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
+        """Begin an element."""
         element = Element(name, dict(attributes) if attributes else {}, self._current)
         self._current.contents.append(element)
         self._page.elements.append(element)
@@ -197,12 +198,14 @@ class _TreeBuilder:
             self._styles.append(_TextStyle(element, is_raised, symbol_font))
 
     def end(self, name: str) -> None:
+        """End the current element."""
         if self._styles and self._styles[-1].element is self._current:
             self._styles.pop()
         self._current = self._current.parent or self._current
         self._textless_depth -= name in _TEXTLESS
 
     def data(self, text: str) -> None:
+        """Add a text to the current element, or read the classes of a style sheet."""
         if self._textless_depth:
             if self._current.name == "style":
                 self._raised_classes |= _find_raised_classes(text)
@@ -217,6 +220,7 @@ class _TreeBuilder:
         self._text_before = text[-_MAX_TEXT_BEFORE:]
 
     def close(self) -> ParsedPage:
+        """Return the page."""
         return self._page
 
 

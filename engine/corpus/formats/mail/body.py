@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.calendars import MEDIA_TYPES, render_entries
+from engine.corpus.formats.html import decode_page, render_text
 from engine.corpus.formats.mail.headers import FieldDecoder
 from engine.corpus.formats.mail.parts import (
     MAILS,
@@ -140,6 +141,7 @@ def _find_words(text: str) -> set[str]:
 
 
 def _is_attached(part: Message) -> bool:
+    """Tell whether a part is a file, which has a name or is declared as one."""
     return part.get_content_disposition() == "attachment" or find_file_name(part) != ""
 
 
@@ -162,8 +164,6 @@ def _decode_part(data: bytes, kind: str, charset: str, path: Path) -> tuple[str,
         return render_entries(data, charset or "ascii", path)
     if kind != "text/html":
         return decode_as(data, charset or "ascii", path)
-    from engine.corpus.formats.html import decode_page, render_text
-
     if charset:
         source, note = decode_as(data, charset, path)
     else:

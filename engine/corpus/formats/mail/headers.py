@@ -100,7 +100,7 @@ class FieldDecoder:
                 data = _restore_bytes(str(value))
                 if not data.isascii():
                     undeclared.append(data)
-        # The codecs that parts declare, without repetitions.
+        # What is declared in one place of a message often holds for the rest of it.
         self._codecs = tuple(codecs)
         self._undeclared_header_bytes = b"\n".join(undeclared)
         self._message = message
@@ -191,7 +191,7 @@ class FieldDecoder:
         return "".join(texts)
 
     def _decode_bytes(self, data: bytes, charset: str) -> str:
-        """Decode bytes of a field, in `charset` if they are valid in it; empty if none is named."""
+        """Decode bytes of a field, from `charset` if it is not empty and they are valid in it."""
         text = decode_declared(data, charset)
         if text is None:
             text = decode_plausibly(data, self._codecs, self._guess_encodings(data))
@@ -310,6 +310,7 @@ def _decode_strictly(data: bytes, codec: str) -> str | None:
 
 
 def _may_look_like_utf8(codec: str) -> bool:
+    """Tell whether a short word in an encoding may be valid UTF-8 by chance."""
     with suppress(LookupError):
         return lookup(codec).name in _MAY_LOOK_LIKE_UTF8
     return False

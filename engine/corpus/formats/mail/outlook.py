@@ -240,10 +240,10 @@ class _OutlookMail(NamedTuple):
         """
         properties = self._replace(folder="")._read_numbers()
         for tag in _CODE_PAGES:
-            # Only the lower half of the value is the number of the code page.
-            page = properties.get(tag, 0) & 0xFFFFFFFF
-            if page:
-                return find_codec_of_page(page)
+            value = properties.get(tag)
+            if value:
+                # The number of the code page is the lower half.
+                return find_codec_of_page(value & 0xFFFFFFFF)
         return WESTERN
 
     def _read_numbers(self) -> dict[int, int]:

@@ -119,6 +119,7 @@ def _read_text(
 
 
 def _open(path: Path, content: bytes) -> Any:
+    """Open a PDF by pypdfium2. Raises UnreadableFileError if it is locked or damaged."""
     try:
         return open_pdf(content)
     except LockedError as error:
@@ -271,4 +272,5 @@ def _measure_covered(page: Any) -> float:
 
 
 def _count_letters(text: str) -> int:
+    """Count letters and digits."""
     return sum(map(str.isalnum, text))

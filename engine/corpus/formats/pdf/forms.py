@@ -124,8 +124,10 @@ def _read_comment(note: Any) -> Iterator[str]:
 
     plain = _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"Contents"))
     yield plain
-    if rich := _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"RC")):
-        yield find_missing_lines(plain, [" ".join(render_text(rich).split())])
+    rich = _read_string(partial(raw.FPDFAnnot_GetStringValue, note, b"RC"))
+    if rich:
+        rich_line = " ".join(render_text(rich).split())
+        yield find_missing_lines(plain, [rich_line])
 
 
 def _contains_words(text: str, line: str) -> bool:

@@ -213,6 +213,7 @@ def stand_in_columns(pieces: Sequence[Piece]) -> bool:
 
 
 def _find_usual_height(pieces: Sequence[Piece]) -> float:
+    """Return the median height of pieces, 0 without any."""
     if pieces:
         return median([piece.top - piece.bottom for piece in pieces])
     return 0.0

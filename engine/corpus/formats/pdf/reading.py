@@ -103,6 +103,7 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
         return text.read_all()
 
     def is_bullet(piece: Piece) -> bool:
+        """Tell whether a piece is a bullet of a list."""
         return text.has_letters and text.read(piece.number, piece.number).strip() in _BULLETS
 
     read_page_rules = cache(partial(read_rules, page, quarters))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from ctypes import byref
 from dataclasses import dataclass
 from itertools import chain, groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 _RIGHT_TO_LEFT = re.compile(
@@ -39,10 +39,12 @@ class _PlacedChar:
 
     @property
     def is_right_to_left(self) -> bool:
+        """Whether it is of a script that runs from right to left, as also its digits are."""
         return _RIGHT_TO_LEFT.match(self.text) is not None
 
     @property
     def bidi_class(self) -> str:
+        """Its class in the Unicode bidirectional algorithm."""
         return unicodedata.bidirectional(self.text)
 
 
@@ -94,12 +96,13 @@ def _order_line(line: list[_PlacedChar]) -> Iterator[_PlacedChar]:
     if not any(in_word):
         yield from line
         return
-    runs = groupby(zip(line, in_word, strict=True), lambda pair: (pair[1], pair[0].text.isspace()))
-    for (is_word, is_blank), run in runs:
-        chars = [char for char, _ in run]
+    is_blank = [char.text.isspace() for char in line]
+    kinds = zip(in_word, is_blank, strict=True)
+    for (is_word, are_blank), run in groupby(zip(kinds, line, strict=True), itemgetter(0)):
+        chars = [char for _, char in run]
         if is_word:
             yield from _order_word(chars)
-        elif not is_blank and max(char.bottom for char in chars) < min(char.top for char in chars):
+        elif not are_blank and max(char.bottom for char in chars) < min(char.top for char in chars):
             # They overlap in height, so they stand on one line in the order of their places.
             yield from sorted(chars, key=attrgetter("left"))
         else:
@@ -138,8 +141,8 @@ def _split_into_glyphs(word: list[_PlacedChar]) -> list[list[_PlacedChar]]:
     """Split a word into its glyphs, which may show several letters; a number counts as one."""
     glyphs: list[list[_PlacedChar]] = []
     in_number = _find_digits(word)
-    for is_number, run in groupby(zip(word, in_number, strict=True), lambda pair: pair[1]):
-        chars = [char for char, _ in run]
+    for is_number, run in groupby(zip(in_number, word, strict=True), itemgetter(0)):
+        chars = [char for _, char in run]
         if is_number:
             glyphs.append(sorted(chars, key=attrgetter("left")))
             continue

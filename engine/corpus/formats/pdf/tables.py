@@ -78,7 +78,10 @@ def find_tables_and_prose(
 def _arrange(
     block: Block, read_rules: Callable[[], Sequence[Rule]], read_text: Callable[[Segment], str]
 ) -> bool:
-    """Find the rows of a block, or mark it as prose; False if it stays as it is drawn."""
+    """Find the rows of a block, or mark it as prose; False if it stays as it is drawn.
+
+    The order of drawing tells much: by line, by cell or by column.
+    """
     rows = sum(len(cells) > 1 for cells in block.cells)
     min_rows = _MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY
     if rows < min_rows:
@@ -89,6 +92,8 @@ def _arrange(
     jumps = _count_jumps(block.cells)
     bands: list[float] = []
     if jumps <= block.columns and rows > 2:
+        # The file draws column after column, which is right for prose; a table has rules between
+        # its rows, or level cells.
         block.is_drawn_by_column = True
         if block.columns > 2 and not _are_filled(block, _PROSE_WIDTH, _FILLED):
             bands = _find_bands(block, read_rules())
@@ -104,6 +109,7 @@ def _arrange(
         if not bands:
             block.is_prose = True
             return is_drawn_by_line
+    # Finding the rules of a page takes time, so they are only asked where the lines leave it open.
     elif any(_is_doubtful(block, line) for line in range(1, len(block.lines))):
         bands = _find_bands(block, read_rules())
     return _find_rows(block, bands)
@@ -233,6 +239,7 @@ def _split_at_bands(block: Block, bands: Sequence[float]) -> list[list[int]]:
     """Return the indexes of the lines of a block, separated where a rule is between them."""
 
     def count_bands_above(index: int) -> int:
+        """Count the rules above the middle of a line."""
         line = block.lines[index]
         middle = (line.bottom + line.top) / 2
         return sum(band > middle for band in bands)

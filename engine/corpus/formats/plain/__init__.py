@@ -167,10 +167,9 @@ def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
     If they are not in that encoding, the right one is found.
     """
     codec = find_codec(label)
-    # The label itself was read in an encoding of one byte per character.
-    if _WIDE_NAME.match(codec) and b"\0" not in data:
-        return decode(data, path)
-    if data.isascii() and _ISO_2022_ESCAPE.search(data):
+    # UTF-16 and UTF-32 have zero bytes; without them such a label is wrong.
+    is_wrong_label = _WIDE_NAME.match(codec) and b"\0" not in data
+    if is_wrong_label or (data.isascii() and _ISO_2022_ESCAPE.search(data)):
         return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
@@ -202,12 +201,13 @@ def _check_control_characters(text: str, path: Path) -> None:
 
 
 def _decode(data: bytes, path: Path) -> DecodedText:
+    """Decode bytes, as `decode`; the text is not cleaned yet."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return _decode_by_mark(data, encoding, path)
     if data.isascii() and _ISO_2022_ESCAPE.search(data):
         text = data.decode(guess_encoding(data) or "ascii", "replace")
-        return DecodedText(text, _count_unread(text))
+        return DecodedText(text, _describe_unread(text))
     nul_note = ""
     if b"\0" in data:
         wide = _decode_wide(data)
@@ -224,7 +224,7 @@ def _decode(data: bytes, path: Path) -> DecodedText:
     except UnicodeDecodeError:
         if is_mostly_utf8(data):
             text = data.decode("utf-8", "replace")
-            note = _count_unread(text)
+            note = _describe_unread(text)
         else:
             text, note = _decode_by_guess(data, path)
     return DecodedText(text, _join_notes(note, nul_note))
@@ -250,8 +250,7 @@ def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
 def _decode_twice_encoded(text: str) -> str:
     """Return the original of a text whose UTF-8 was taken for a Western text and encoded again.
 
-    Empty for other texts: no text that people write has letters beyond ASCII only where they are
-    UTF-8.
+    Empty for other texts: their letters beyond ASCII are not all valid UTF-8 by chance.
     """
     if text.isascii() or not _ENCODED_TWICE.search(text):
         return ""
@@ -261,6 +260,10 @@ def _decode_twice_encoded(text: str) -> str:
 
 
 def _decode_by_mark(data: bytes, encoding: str, path: Path) -> DecodedText:
+    """Decode bytes whose byte order mark names the encoding.
+
+    Raises UnreadableFileError if they are not in that encoding.
+    """
     if encoding == "utf-8-sig":
         return _decode(data.removeprefix(codecs.BOM_UTF8), path)
     text = data.decode(encoding, "replace")
@@ -270,10 +273,10 @@ def _decode_by_mark(data: bytes, encoding: str, path: Path) -> DecodedText:
         raise UnreadableFileError(
             path, f"not valid {encoding.upper()} in spite of its byte order mark"
         )
-    return DecodedText(text, _count_unread(text))
+    return DecodedText(text, _describe_unread(text))
 
 
-def _count_unread(text: str) -> str:
+def _describe_unread(text: str) -> str:
     """Return a note on the number of characters that could not be read, empty if there are none."""
     count = text.count("\ufffd")
     if not count:
@@ -294,7 +297,7 @@ def _decode_wide(data: bytes) -> DecodedText | None:
     if not _USUAL_CHARACTER.search(text):
         return None
     note = f"read as {encoding.upper()}, which it does not say"
-    return DecodedText(text, _join_notes(note, _count_unread(text)))
+    return DecodedText(text, _join_notes(note, _describe_unread(text)))
 
 
 def is_mostly_utf8(data: bytes) -> bool:
@@ -310,13 +313,17 @@ def is_mostly_utf8(data: bytes) -> bool:
 
 
 def _decode_by_guess(data: bytes, path: Path) -> DecodedText:
+    """Decode bytes in the most likely encoding.
+
+    Raises UnreadableFileError if none fits.
+    """
     encoding = guess_encoding(data)
     if not encoding:
         _check_control_characters(data[:_MAX_BINARY_SAMPLE].decode("latin-1"), path)
         raise UnreadableFileError(path, "unknown text encoding")
     text = data.decode(encoding, "replace")
     note = f"its encoding is a guess: {encoding}"
-    return DecodedText(text, _join_notes(note, _count_unread(text)))
+    return DecodedText(text, _join_notes(note, _describe_unread(text)))
 
 
 def find_codec(label: str) -> str:
@@ -338,7 +345,8 @@ def find_codec(label: str) -> str:
 def guess_encoding(data: bytes) -> str:
     """Return the most likely encoding of bytes that are neither UTF-8 nor UTF-16.
 
-    Empty if no encoding fits.
+    It is chardet's guess, unless the text is short and another encoding gives words, or the guess
+    is unlikely and the text may be Western. Empty if no encoding fits.
     """
     sample = find_informative_sample(data)
     encoding, confidence = _detect(sample)
@@ -350,6 +358,7 @@ def guess_encoding(data: bytes) -> str:
             if codec:
                 return codec
     if is_unlikely:
+        # Not every byte is a Western character.
         with suppress(UnicodeDecodeError):
             sample.decode(_WESTERN)
             return _WESTERN

@@ -111,6 +111,7 @@ def is_plausible(text: str) -> bool:
 
 
 def _is_word(word: str) -> bool:
+    """Tell whether people write such a word, as far as its characters tell."""
     if word.isascii():
         return True
     # Unassigned characters have no name.

@@ -118,6 +118,7 @@ def write_symbols(part: bytes, name: str, styles: Styles) -> bytes:
 
 
 def _rewrite_word(root: Any, styles: Styles) -> None:
+    """Write symbols as text and raised runs as superscripts into a part of Word."""
     for run in root.iter(f"{W}r"):
         properties = run.find(f"{W}rPr")
         font = _find_run_font(run, properties, styles)
@@ -280,6 +281,7 @@ def _is_raised(name: str, styles: Mapping[str, Any]) -> bool:
 
 
 def _rewrite_slide(root: Any) -> None:
+    """Write symbols as text, and heights in percent in another unit, into a part of PowerPoint."""
     for run in root.iter(f"{_A}r", f"{_A}fld"):
         text = run.find(f"{_A}t")
         if text is None or not text.text:

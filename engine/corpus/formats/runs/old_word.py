@@ -41,7 +41,7 @@ _LIFT = 0x4845
 _MIN_LIFT = 3  # half points
 _BEFORE = 40  # bytes
 _OPERAND_LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
-"""Bytes of a property's operand by the three highest bits of its number; for 6, it names them."""
+"""Bytes of a property's operand by the three highest bits of its number; 6 is left out."""
 _MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|\x48\x2a\x01|\x45\x48|[\x00-\xff]\xf0")
 """The number of one of these properties, or a private letter."""
 _MAX_RUNS = 100_000
@@ -90,6 +90,8 @@ class ShownSymbols:
 
     def replace_in(self, text: str) -> str:
         """Return a text that was read from the file with its symbols."""
+        if not self.stand_ins:
+            return text
         symbols = {ord(letter): symbol for letter, symbol in self.stand_ins.items()}
         return text.translate(symbols)
 
@@ -191,13 +193,14 @@ def _read_run(start: int, end: int, properties: bytes, fonts: Mapping[int, str])
 
 
 def _split_properties(properties: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield (number, operand) of each property of a run."""
+    """Yield (number, operand) of each property of a run, but not one that is cut off."""
     at = 0
     while at + 2 < len(properties):
         (number,) = struct.unpack_from("<H", properties, at)
         start = at + 2
         length = _OPERAND_LENGTHS.get(number >> 13)
         if length is None:
+            # The first byte of the operand is the length of the others.
             length = properties[start] + 1
         at = start + length
         if at <= len(properties):

@@ -76,15 +76,16 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
     sheets = [root]
     if has_styles:
         sheets.append(parse_xml(styles))
-    known = _read_styles(sheets)
+    special_styles = _read_styles(sheets)
     changed = False
     for span in root.iter(f"{_TEXT}span"):
         style_name = str(span.get(f"{_TEXT}style-name"))
-        if style_name in known.fonts and span.text:
-            span.text = show_symbols(known.fonts[style_name], span.text)
+        if style_name in special_styles.fonts and span.text:
+            span.text = show_symbols(special_styles.fonts[style_name], span.text)
             changed = True
-        elif style_name in known.raised:
+        elif style_name in special_styles.raised:
             before = _find_text_before(span)
+            # The parts of the span, with links in it.
             for node in span.iter(f"{_TEXT}span", f"{_TEXT}a"):
                 if node.text:
                     node.text = write_superscript(node.text, before)

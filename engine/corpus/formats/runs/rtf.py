@@ -228,6 +228,7 @@ class _Rewriter:
             self._add_sign(token)
 
     def _add_brace(self, brace: bytes) -> None:
+        """Write a brace, and begin or end a group."""
         self._skipped = 0
         self.copy(brace)
         if brace == b"{":
@@ -238,11 +239,13 @@ class _Rewriter:
             self._follows_group = True
         if self._outer_states:
             self.state = self._outer_states.pop()
+        # The field, whose groups hold no text, ends here.
         if self.field_symbol and not self.state.is_verbatim:
             self._add_characters(self.field_symbol)
             self.field_symbol = ""
 
     def _add_word(self, token: re.Match[bytes]) -> None:
+        """Add the character of a control word, or write the word and apply it."""
         word = token["word"]
         is_copied = self.state.is_verbatim and word not in _TEXT_WITHIN
         if word == b"u" and not is_copied:
@@ -257,7 +260,9 @@ class _Rewriter:
                 self._update_state(word, token["number"])
 
     def _add_text(self, letters: bytes) -> None:
+        """Add letters of the file, without those that stand in for a replaced character."""
         if self._skipped:
+            # Line ends are no characters of the text.
             letters = letters.lstrip(b"\r\n")
             skipped = min(self._skipped, len(letters))
             self._skipped -= skipped
@@ -268,8 +273,10 @@ class _Rewriter:
             self._add_as_written(letters, letters[-_MAX_BEFORE:].decode("latin-1"))
 
     def _add_sign(self, token: re.Match[bytes]) -> None:
+        """Add what a backslash before another sign than a letter means."""
         sign = token["sign"]
         if sign == b"*":
+            # The group may be ignored.
             self.written.append(token[0])
             self.state = self.state._replace(is_verbatim=True)
         elif sign in b"\r\n":
@@ -420,18 +427,16 @@ def _find_group_end(content: bytes, start: int, end: int) -> int:
     depth = 1
     for brace in _BRACE.finditer(content, start, end):
         at = brace.start()
-        if content[at - 1 : at] == b"\\" and _is_escaped(content, at):
-            continue
+        if content[at - 1 : at] == b"\\":
+            before = content[max(0, at - _MAX_BACKSLASHES) : at]
+            backslashes = len(before) - len(before.rstrip(b"\\"))
+            # An even number of them escape each other, not the brace.
+            if backslashes % 2 == 1:
+                continue
         depth += 1 if brace[0] == b"{" else -1
         if not depth:
             return at
     return end
-
-
-def _is_escaped(content: bytes, at: int) -> bool:
-    """Tell whether an odd number of backslashes precede a brace."""
-    before = content[max(0, at - _MAX_BACKSLASHES) : at]
-    return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
 
 
 def _read_symbol_field(content: bytes, start: int, end: int) -> str:
@@ -449,24 +454,18 @@ def _read_symbol_field(content: bytes, start: int, end: int) -> str:
 
 
 def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
-    """Return the symbol fonts that a file uses from `body` on, by number."""
-    fonts = _read_fonts(content)
-    if not fonts:
-        return fonts
-    used = set(map(int, _USED_FONT.findall(content, body)))
-    return {number: font for number, font in fonts.items() if number in used}
-
-
-def _read_fonts(content: bytes) -> dict[int, str]:
-    """Return the symbol fonts of a file's table, by number."""
-    begin = _FONT_TABLE.search(content)
-    if not begin:
+    """Return the symbol fonts of a file's table that it uses from `body` on, by number."""
+    table = _FONT_TABLE.search(content)
+    if not table:
         return {}
-    start = begin.end()
-    end = _find_group_end(content, start, min(len(content), start + _MAX_FONT_TABLE_LENGTH))
+    start = table.end()
+    end = _find_group_end(content, start, start + _MAX_FONT_TABLE_LENGTH)
     fonts: dict[int, str] = {}
     for number, name in _FONT.findall(content[start:end]):
         font = find_symbol_font(name.decode("latin-1").strip())
         if font:
             fonts[int(number)] = font
-    return fonts
+    if not fonts:
+        return fonts
+    used = set(map(int, _USED_FONT.findall(content, body)))
+    return {number: font for number, font in fonts.items() if number in used}

@@ -75,7 +75,10 @@ def decode_letters(escaped: str, content: bytes) -> str:
         number, escaped_bytes = match.groups()
         if number:
             code = int(number)
-            return chr(code & 0xFFFF if number.startswith("-") else min(code, 0x10FFFF))
+            # Numbers above 32,767 are written as negative ones.
+            if number.startswith("-"):
+                code &= 0xFFFF
+            return chr(min(code, 0x10FFFF))
         letters = bytes.fromhex(escaped_bytes.replace("\\'", ""))
         # Python does not know every code page.
         with suppress(LookupError):

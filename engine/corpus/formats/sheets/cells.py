@@ -172,6 +172,7 @@ class _CellWriter:
         return sheet
 
     def _rewrite_inline_text(self, match: re.Match[bytes]) -> bytes:
+        """Rewrite a match of `_INLINE_CELL`: convert a symbol font, and add a format's texts."""
         style = _read_style(match[1])
         added = self._added_texts.get(style)
         font = self._symbol_fonts.get(style)
@@ -184,6 +185,7 @@ class _CellWriter:
         return b"<c%b><is>%b" % (match[1], text)
 
     def _rewrite_formula_text(self, match: re.Match[bytes]) -> bytes:
+        """Rewrite a match of `_FORMULA_TEXT`: add a format's texts."""
         added = self._added_texts.get(_read_style(match[2]))
         if added is None or not match[3]:
             return match[0]
@@ -209,6 +211,7 @@ class _CellWriter:
         return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (attributes, before, text, after)
 
     def _rewrite_number(self, match: re.Match[bytes]) -> bytes:
+        """Rewrite a match of `_NUMBER_CELL` as a cell with a text of its own."""
         prefix, attributes, number = match.groups()
         text = self._format_number(number, _read_style(attributes))
         if text is None:
@@ -265,13 +268,8 @@ def _read_codes(root: Any) -> list[str]:
 
 def _read_shared_texts(package: ZipFile) -> list[bytes]:
     """Return the XML of each text that cells share, by its number."""
-    name = next(filter(_STRINGS.fullmatch, package.namelist()), "")
-    if not name:
-        return []
-    with suppress(*DAMAGED):
-        part = _resolve_escapes(_join_lines(package.read(name)))
-        return [match[1] or b"" for match in _SHARED_TEXT.finditer(part)]
-    return []
+    part = _resolve_escapes(_join_lines(_read_part(package, _STRINGS)))
+    return [match[1] or b"" for match in _SHARED_TEXT.finditer(part)]
 
 
 def _counts_from_1904(package: ZipFile) -> bool:
@@ -283,20 +281,27 @@ def _counts_from_1904(package: ZipFile) -> bool:
     return settings is not None and settings.get("date1904") in ("1", "true")
 
 
-def _read_xml(package: ZipFile, name: re.Pattern[str]) -> Any:
-    """Return the root of the first part with such a name, None if missing or damaged."""
+def _read_part(package: ZipFile, pattern: re.Pattern[str]) -> bytes:
+    """Return the first part whose name matches, empty if missing or damaged."""
+    name = next(filter(pattern.fullmatch, package.namelist()), "")
+    if name:
+        with suppress(*DAMAGED):
+            return package.read(name)
+    return b""
+
+
+def _read_xml(package: ZipFile, pattern: re.Pattern[str]) -> Any:
+    """Return the root of the first part whose name matches, None if missing or damaged."""
     from lxml import etree
 
-    part = next(filter(name.fullmatch, package.namelist()), "")
-    if not part:
-        return None
     parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, huge_tree=True)
     with suppress(*DAMAGED, etree.XMLSyntaxError):
-        return etree.fromstring(package.read(part), parser)
+        return etree.fromstring(_read_part(package, pattern), parser)
     return None
 
 
 def _unescape_match(match: re.Match[bytes]) -> bytes:
+    """Return the XML of the characters that escapes in a part stand for."""
     return escape(_unescape(match[0].decode())).encode()
 
 

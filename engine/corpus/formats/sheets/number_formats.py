@@ -187,8 +187,8 @@ def parse_format(code: str) -> NumberFormat:
         # The pattern matches the empty text.
         assert section is not None
         parts.append(section[0])
-        after_semicolon = section.end() + 1
-        start = after_semicolon
+        # The next one begins after the semicolon.
+        start = section.end() + 1
     sections = tuple(map(_parse_section, parts))
     # The fourth section is for text, and so is a last one with `@`.
     is_last_for_text = len(sections) > 1 and sections[-1].has("text")

@@ -65,6 +65,7 @@ class _WorkbookGlobals:
         return find_added_text(self._find_code(style))
 
     def _find_code(self, style: int) -> str:
+        """Return the code of the number format of a cell style."""
         number = 0
         if style < len(self.styles):
             number = self.styles[style]
@@ -114,6 +115,7 @@ def _put_numbers(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGl
 
 
 def _has_cell(rows: Sequence[Any], row: int, column: int) -> bool:
+    """Tell whether office_oxide has given a cell."""
     return row < len(rows) and column < len(rows[row]["cells"])
 
 

@@ -117,6 +117,7 @@ def _write_without_exponent(number: Decimal) -> str:
 
 
 def _round(number: Decimal, places: int) -> Decimal:
+    """Round a number to some places after the point, half away from zero."""
     return number.quantize(_LAST_PLACES[min(places, _MAX_PLACES)], context=_HALF_UP)
 
 
@@ -265,16 +266,14 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
 def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
     """Write `# ?/?`, `??/??` or `# ?/8`, empty unless both sides of the slash have places."""
     slash = [token.kind for token in tokens].index("slash")
-    start = slash
-    while start and tokens[start - 1].kind == "digit":
-        start -= 1
+    numerator_places = count_run(tokens[:slash][::-1], "digit")
     end = slash + 1
     while end < len(tokens) and (tokens[end].kind == "digit" or tokens[end].text.isdecimal()):
         end += 1
     divisor = join_text(tokens[slash + 1 : end])
-    if start == slash or not divisor:
+    if not numerator_places or not divisor:
         return ""
-    before = tokens[:start]
+    before = tokens[: slash - numerator_places]
     after = join_text(tokens[end:])
     if not any(token.kind == "digit" for token in before):
         numerator, denominator = _choose_fraction(Fraction(number), divisor)
@@ -285,6 +284,7 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
         whole += 1
         numerator = 0
     if not numerator:
+        # The whole number shows at least a zero, and not the blank before the fraction.
         return _write_decimal(Decimal(whole), [*before[:-1], Token("digit", "0")]) + after
     return f"{_write_decimal(Decimal(whole), before)}{numerator}/{denominator}{after}"
 

@@ -49,6 +49,7 @@ def _replace_texts(xml: bytes, convert: Callable[[str], str]) -> bytes:
 
 
 def _decode(xml: bytes) -> str:
+    """Return the text between two tags."""
     return unescape(xml.decode("utf-8", "replace"))
 
 
