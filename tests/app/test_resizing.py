@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fixtures.app import piloted, until
-from fixtures.pictures import STORIES, home, open_project, play_record, settled
+from fixtures.pictures import STORIES, close_dialogs, open_project, play_record, settled
 from textual.widgets import OptionList
 
 from bmembed_tui.app import BmembedApp
@@ -36,7 +36,7 @@ def test_every_screen_outlives_a_terminal_too_small_for_it() -> None:
                     await pilot.pause(0.05)
                 await pilot.resize_terminal(120, 40)
                 await settled(pilot)
-                await home(pilot)
+                await close_dialogs(pilot)
                 assert (app.is_running, tuple(app.size)) == (True, (120, 40))
 
     asyncio.run(run())

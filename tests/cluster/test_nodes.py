@@ -25,7 +25,7 @@ import pytest
 from fixtures.cluster_work import open_fault, open_slow_squares
 from fixtures.errors import fails
 from fixtures.pipeline import SETTINGS, copy_documents, engine, environment
-from fixtures.ray_cluster import SMALL, kill_node, ray_cluster
+from fixtures.ray_cluster import SMALL_NODE, kill_node, ray_cluster
 from fixtures.tiny_gguf import build_tiny_gguf
 from fixtures.tiny_model import encoder_settings
 
@@ -77,7 +77,7 @@ def never() -> None:
 
 @pytest.mark.slow
 def test_shards_come_back_in_order_though_a_node_is_killed(cluster: Any) -> None:
-    node = cluster.add_node(**SMALL)
+    node = cluster.add_node(**SMALL_NODE)
     nodes = Nodes[int, int](open_slow_squares, 0.2, never)
     assert nodes.capacity == nodes.count == 4
     found = nodes.in_order(range(40))
@@ -200,7 +200,7 @@ def test_a_node_without_the_program_is_named(cluster: Any, tmp_path: Path) -> No
     (tmp_path / "sitecustomize.py").write_text(LACKING)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(tmp_path))
-        node = cluster.add_node(**SMALL)
+        node = cluster.add_node(**SMALL_NODE)
     try:
         with fails(UsageError, "cluster-node-unfit"):
             Nodes[int, int](open_slow_squares, 0.0, never)
@@ -361,7 +361,7 @@ def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
     said = running.communicate(timeout=600)[1]
     assert running.returncode == 0, said
     cluster.remove_node(lost, allow_graceful=False)
-    cluster.add_node(**SMALL)
+    cluster.add_node(**SMALL_NODE)
     assert chosen(there)["reading"] == "on 3 nodes"
     assert chosen(there)["embedding"] in (
         "on 2 nodes",
@@ -409,7 +409,7 @@ def test_a_run_ends_when_all_nodes_are_lost(cluster: Any, tmp_path: Path) -> Non
         kill_node(node)
     said = running.communicate(timeout=120)[1]
     for _ in range(3):
-        cluster.add_node(**SMALL)
+        cluster.add_node(**SMALL_NODE)
     assert running.returncode == StageError.exit_code
     assert json.loads(said.splitlines()[-1])["code"] == "cluster-lost"
 
