@@ -60,7 +60,7 @@ class TransformerEncoder:
         self.fingerprint = fingerprint
         self.notices: list[str] = []
         self.similarity: Similarity = self.text_model.similarity
-        # Only a vector tells how wide the model's vectors are.
+        # Only a vector tells how wide the model's vectors are; this text has no prompt (length 0).
         self.dimension = int(self.forward(self.text_model.token_rows(["a"]), 0).shape[1])
 
     @classmethod

@@ -80,21 +80,21 @@ class Evaluation:
         self.rankers = Rankers(context, self.chunks, lexical)
         self.adapter = self.rankers.adapter
         self._document_of = self.rankers.document_of
-        # Kind of queries → the corpus to search, if it is another one.
-        self._other_corpora: dict[str, Rankers] = {}
+        # Kind of queries → the rankers of the corpus to search, if it is another one.
+        self._other_rankers: dict[str, Rankers] = {}
         if written is not None:
-            self._other_corpora["document"] = written.build_rankers(context, self.chunks)
+            self._other_rankers["document"] = written.build_rankers(context, self.chunks)
         if self.is_sample:
             self._report_sample(len(chunks))
             if self.focused is not None:
                 # What people compared were lists of all chunks.
                 whole = Rankers(context, chunks, build_plain_index(context, chunks))
-                self._other_corpora["focused"] = whole
+                self._other_rankers["focused"] = whole
                 self._document_of = whole.document_of
         # Kind of queries → the chunks to rank for each of them.
         self._allowed: dict[str, AllowedChunks] = {}
         for queries in self._ranked:
-            self._allowed[queries.kind] = self._corpus_of(queries).find_allowed(queries)
+            self._allowed[queries.kind] = self._rankers_of(queries).find_allowed(queries)
         self._fuser = HybridFusion(self._settings, self._bm25_scores)
         self._chooser = self._build_chooser()
         self.reranker: RerankerChoice | None = None
@@ -131,18 +131,18 @@ class Evaluation:
             contenders=contenders_of(context),
         )
 
-    def _corpus_of(self, queries: QuerySet) -> Rankers:
+    def _rankers_of(self, queries: QuerySet) -> Rankers:
         """Return the rankers of the corpus that a set's queries are asked of."""
-        return self._other_corpora.get(queries.kind, self.rankers)
+        return self._other_rankers.get(queries.kind, self.rankers)
 
     def _bm25_scores(self, queries: QuerySet, ids: Ids) -> Floats:
         """Return BM25's scores (q, n) of the chunks `ids` (q, n) for each query of a set."""
-        return self._corpus_of(queries).lexical.scores_many(queries.texts, ids)
+        return self._rankers_of(queries).lexical.scores_many(queries.texts, ids)
 
     def rank_bm25(self) -> None:
         """Rank every query by BM25."""
         for queries in self._ranked:
-            rankers = self._corpus_of(queries)
+            rankers = self._rankers_of(queries)
             ids, scores = rankers.bm25(queries.texts, self._allowed[queries.kind])
             queries.rankings[BM25] = ids
             queries.scores[BM25] = scores
@@ -154,10 +154,10 @@ class Evaluation:
 
     def _rank_by_candidate(self, candidate: Candidate) -> None:
         """Rank every query by an encoder, one corpus after the other."""
-        for rankers in (self.rankers, *self._other_corpora.values()):
+        for rankers in (self.rankers, *self._other_rankers.values()):
             chunks = candidate.chunk_vectors(rankers.chunks)
             for queries in self._ranked:
-                if self._corpus_of(queries) is not rankers:
+                if self._rankers_of(queries) is not rankers:
                     continue
                 vectors = candidate.query_vectors(queries.texts)
                 allowed = self._allowed[queries.kind]
@@ -241,7 +241,7 @@ class Evaluation:
             self._context,
             mode,
             rankings=lambda queries: queries.rankings[system],
-            texts=lambda queries: self._corpus_of(queries).texts,
+            texts=lambda queries: self._rankers_of(queries).texts,
             document_of=self.rankers.document_of,
         )
         self.reranker = trial.choose(self.sets)
@@ -267,7 +267,7 @@ class Evaluation:
         sets = []
         for queries in self.sets:
             is_left_out = queries.kind == "judged" and not settings.evaluation.use_judged
-            if self._corpus_of(queries) is self.rankers and not is_left_out:
+            if self._rankers_of(queries) is self.rankers and not is_left_out:
                 sets.append(queries)
         self.threshold = learn_threshold(
             sets,

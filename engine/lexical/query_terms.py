@@ -1,4 +1,4 @@
-"""The terms of a query: how often each word occurs, and what each code is worth."""
+"""The terms of a query: how often each word occurs, and what each code (`PHX-121`) is worth."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class QueryTermsCounter:
         for compound in compounds:
             self._add_compound(compound)
         if len(query.words) > _MAX_SHORT_QUERY:
-            # A code weighs as much as its parts, and one number weighs less than a whole day.
+            # A code weighs as much as its parts: here a day has only its first number.
             query.codes.update(self._days_in_words)
         if not text.isascii():
             self._drop_covered_characters()

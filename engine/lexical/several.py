@@ -140,13 +140,14 @@ class Analyzers:
         return self._merge_forms(dict.fromkeys(parts))
 
     def _merge_forms(self, words: Iterable[str]) -> list[set[str]]:
-        """Return the terms of each word that is a stop word in no language.
+        """Return the terms, in all languages, of each word that is a stop word in none.
 
         They include the codes of words that texts write as several.
         """
         merged: list[set[str]] = []
         for word in words:
             forms = self._find_forms(word).values()
+            # In a language in which it is a stop word, a word has no forms.
             if all(forms):
                 terms = set(chain.from_iterable(forms))
                 merged.append(terms | find_joined(terms))

@@ -188,9 +188,12 @@ class Explainer:
         self._chunks = Latest[RankedChunks]()
         self._fingerprint = Latest[str]()
         self._similarities = Latest["Floats"]()
-        self._trained: Latest[Encoder] = Latest()
+        self._trained_encoder: Latest[Encoder] = Latest()
         cache = loaded.project.path / "cache"
-        self._unused: defaultdict[str, UnusedRanker] = defaultdict(lambda: UnusedRanker(cache))
+        # Name of an encoder that is not in use → its ranker.
+        self._unused_rankers: defaultdict[str, UnusedRanker] = defaultdict(
+            lambda: UnusedRanker(cache)
+        )
 
     def explain(self, query: str, chunk_ids: Sequence[int], mode: SearchMode) -> Explained:
         """Compare the ranks of chunks by both encoders, see `Searcher.explain`."""
@@ -228,7 +231,7 @@ class Explainer:
     ) -> tuple[Placements, str]:
         """Return the placements by the base encoder, and a note if its vectors are incomplete."""
         encoder = self._base_encoder(artifact, index)
-        ranker = self._unused["base"]
+        ranker = self._unused_rankers["base"]
         cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
         if cached.missing:
             missing = f"{cached.missing:,} of {len(chunks.ids):,} chunks"
@@ -258,7 +261,7 @@ class Explainer:
         chunks = self._read_chunks(artifact, rows.keys)
         rankings = []
         for name, encoder in encoders.items():
-            ranker = self._unused[name]
+            ranker = self._unused_rankers[name]
             cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
             if not cached.missing:
                 cosines = ranker.cosines(query, encoder, cached)
@@ -274,7 +277,7 @@ class Explainer:
         if "base" not in in_use:
             encoders["base"] = self._base_encoder(artifact, index)
         if "adapted" not in in_use:
-            trained = find_trained_encoder(self._loaded, self._trained)
+            trained = find_trained_encoder(self._loaded, self._trained_encoder)
             if trained:
                 encoders["adapted"] = trained
         return encoders

@@ -170,7 +170,7 @@ def build_snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
     ends = find_line_cuts(hit.snippet, room - 2)  # two columns for the `…`
     spans = list(pairwise([0, *ends]))
     marks = [_shift_marks(hit.marks, start, end) for start, end in spans]
-    first = _find_best_rows([len(row_marks) for row_marks in marks])
+    first = _find_snippet_start([len(row_marks) for row_marks in marks])
     last = min(first + SNIPPET_ROWS, len(spans)) - 1
     for number in range(first, last + 1):
         start, end = spans[number]
@@ -193,8 +193,11 @@ def _shift_marks(marks: Sequence[Span], start: int, end: int) -> list[Span]:
     return shifted
 
 
-def _find_best_rows(mark_counts: Sequence[int]) -> int:
-    """Return the first of the `SNIPPET_ROWS` consecutive rows that hold most marks."""
+def _find_snippet_start(mark_counts: Sequence[int]) -> int:
+    """Return the first of the `SNIPPET_ROWS` consecutive rows that hold most marks.
+
+    `mark_counts` is the number of marks in each row.
+    """
     best = 0
     most = -1
     for first in range(max(1, len(mark_counts) - SNIPPET_ROWS + 1)):

@@ -113,7 +113,7 @@ class TrainPane(StepPane):
             host.is_paused,
             host.status.done("train"),
             self._is_interrupted,
-            self._is_first,
+            self._is_first_training,
             bool(self._curve.steps),
         )
         if drawn_buttons == self._drawn_buttons:
@@ -139,8 +139,8 @@ class TrainPane(StepPane):
         return stage.state in ("running", "failed", "lost")
 
     @property
-    def _is_first(self) -> bool:
-        """Whether nothing was trained yet: before that, an estimate is shown."""
+    def _is_first_training(self) -> bool:
+        """Whether nothing was trained yet, so that an estimate is shown before the training."""
         status = self.host.status
         return status.built("ingest") and not (status.built("train") or self._is_interrupted)
 
@@ -153,7 +153,7 @@ class TrainPane(StepPane):
             return "Continue"
         if self._is_interrupted:
             return "Resume"
-        if self._is_first:
+        if self._is_first_training:
             return "Train …"
         return "Train"
 
@@ -165,7 +165,7 @@ class TrainPane(StepPane):
             self.notify("Running. p pauses, x stops, d leaves it running.", markup=False)
         elif host.status.done("train"):
             host.go("result")
-        elif self._is_first:
+        elif self._is_first_training:
             host.offer_adaptation()
         else:
             host.start_run(STAGES, follow=True)

@@ -241,6 +241,7 @@ class _Worker:
 
     def __init__(self, folder: ProjectFolder, seconds: float) -> None:
         self._seconds = seconds
+        # Searcher and thread for light tasks (True), and for those that need the encoder (False).
         self._searchers = {light: ThreadSearcher(folder) for light in (True, False)}
         self._threads = {light: ThreadPoolExecutor(1) for light in (True, False)}
 

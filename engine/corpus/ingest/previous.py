@@ -323,7 +323,10 @@ class PreviousCorpus:
 
 
 def _find_retried_kinds(context: StageContext, ocr: Tesseract | None) -> set[str]:
-    """Return the kinds of failures that new passwords, OCR or limits may resolve."""
+    """Return the kinds of files to read again, since passwords, OCR or limits changed.
+
+    They are kinds of failures, and `KIND_OCR` for files that OCR read.
+    """
     former = context.store.artifact(CorpusInfo)
     info = former.info if former else CorpusInfo()
     kinds = set()
@@ -332,8 +335,9 @@ def _find_retried_kinds(context: StageContext, ocr: Tesseract | None) -> set[str
             kinds.add(kind)
     if info.passwords != passwords_mark(context):
         kinds.add("encrypted")
-    is_missing = ocr is None and context.settings.corpus.ocr
-    if not is_missing and info.ocr != ocr_mark(context, ocr):
+    # If Tesseract is gone, what it read stays.
+    is_tesseract_gone = ocr is None and context.settings.corpus.ocr
+    if not is_tesseract_gone and info.ocr != ocr_mark(context, ocr):
         kinds |= {"needs OCR", KIND_OCR}
     return kinds
 

@@ -128,7 +128,7 @@ def _find_describing_trial(
         for trial in ladder.trials:
             if trial.describes(chosen.name):
                 return trial
-    return next((trial for trial in ladder.trials if trial.evidence is ladder.shown), None)
+    return next((trial for trial in ladder.trials if trial.evidence is ladder.shown_evidence), None)
 
 
 def _describe_row(row: GateRow, ladder: Ladder, shown: Trial | None, in_use: bool) -> GateRow:

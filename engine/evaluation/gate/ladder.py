@@ -10,7 +10,7 @@ from engine.evaluation.gate.decision import Option, RungResult
 from engine.evaluation.gate.trial import Trial
 from engine.metrics.differences import MIN_FOR_SPREAD
 
-PLANNED = 3.5
+PLANNED_GAIN = 3.5
 """Gain in points that the requested number of judged questions would show.
 
 It is smaller than `DIFFERENCE`, by which they decide, because their variance is only known once
@@ -37,9 +37,9 @@ class Ladder:
         from_top = sort_from_top(ladder)
         self.trials = [Trial(rung, reference, candidates, samples, seed) for rung in from_top]
         # The evidence whose figures are shown.
-        self.shown: Evidence | None = None
+        self.shown_evidence: Evidence | None = None
         if from_top:
-            self.shown = choose_shown(from_top, reference)
+            self.shown_evidence = choose_shown(from_top, reference)
 
     def find_trial(self, rung: RungName, name: str) -> Trial | None:
         """Return the trial of a rung that measures a candidate."""
@@ -75,11 +75,17 @@ class Ladder:
         return tuple(results.values())
 
     def count_judged_needed(self) -> int | None:
-        """Return how many judged questions would show a gain of `PLANNED` points."""
-        if self.shown is None:
+        """Return how many judged questions would show a gain of `PLANNED_GAIN` points.
+
+        Estimated from the spread of the judged questions or, while they are too few, of the
+        evidence that is shown. None without any evidence.
+        """
+        if self.shown_evidence is None:
             return None
         judged = next((trial for trial in self.trials if trial.rung == "judged"), None)
         if judged is not None and judged.evidence.queries >= MIN_FOR_SPREAD:
-            return judged.evidence.count_needed(self._reference, PLANNED)
+            return judged.evidence.count_needed(self._reference, PLANNED_GAIN)
         # The documents of future questions are unknown, so the questions count as independent.
-        return replace(self.shown, clusters=None).count_needed(self._reference, PLANNED)
+        return replace(self.shown_evidence, clusters=None).count_needed(
+            self._reference, PLANNED_GAIN
+        )

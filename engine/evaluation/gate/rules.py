@@ -107,8 +107,8 @@ class Rules:
         name = option.name
         difference: Difference | None = None
         p_value = 1.0
-        if self._ladder.shown is not None:
-            trial = self._ladder.find_trial(self._ladder.shown.rung, name)
+        if self._ladder.shown_evidence is not None:
+            trial = self._ladder.find_trial(self._ladder.shown_evidence.rung, name)
             if trial is not None:
                 difference = trial.difference(name)
                 p_value = trial.p(name)

@@ -166,11 +166,11 @@ def sweep_of(cells: Sequence[Cell]) -> Study:
     """
     columns = []
     charts = []
-    for queries in dict.fromkeys(SETS.values()):
-        gap = f"Δ {queries}ndcg@10"
+    for prefix in dict.fromkeys(SETS.values()):
+        gap = f"Δ {prefix}ndcg@10"
         columns.append(gap)
-        columns += [f"{queries}{metric}" for metric in METRICS]
-        columns.append("|".join(f"{queries}{metric}" for metric in MAP))
+        columns += [f"{prefix}{metric}" for metric in METRICS]
+        columns.append("|".join(f"{prefix}{metric}" for metric in MAP))
         charts.append(Chart(kind="gap", y=gap))
     return Study(
         name="sweep-" + fingerprint(cells=[dict(cell.changes) for cell in cells]),

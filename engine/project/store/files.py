@@ -113,7 +113,8 @@ class FileTables(ArtifactTables):
     def forget_reading(self, source: str, path: str) -> bool:
         """Mark a file that was not read completely as changed, so that the next run reads it again.
 
-        What is searchable of it stays. Returns whether there is such a file.
+        What is searchable of it stays. Returns whether it was marked: False if it is unknown or was
+        read completely.
         """
         sql = f"""UPDATE files SET mtime_ns = {AGAIN}, content_hash = '' WHERE source = ? AND path = ?
             AND (state IN {_UNREAD} OR EXISTS (SELECT 1 FROM parts WHERE file_id = files.id)) RETURNING id"""  # noqa: E501

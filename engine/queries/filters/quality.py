@@ -106,13 +106,21 @@ def build_checks(
             return f"{run} words in a row"
         return ""
 
-    requirement = "a query is kept when it is written in its document's language"
-    checks = [Check("language check", requirement, Reason.OTHER_LANGUAGE, find_other_language)]
-    requirement = (
-        f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or"
-        f" {LONG_RUN} that are most of it; of an everyday one, {EVERYDAY_RUN_LENGTH}"
-    )
-    checks.append(Check("copy check", requirement, Reason.COPIED, find_copied))
+    checks = [
+        Check(
+            "language check",
+            "a query is kept when it is written in its document's language",
+            Reason.OTHER_LANGUAGE,
+            find_other_language,
+        ),
+        Check(
+            "copy check",
+            f"a query is kept unless {MAX_RUN_LENGTH} of its words are in a row in its chunk, or"
+            f" {LONG_RUN} that are most of it; of an everyday one, {EVERYDAY_RUN_LENGTH}",
+            Reason.COPIED,
+            find_copied,
+        ),
+    ]
     if index is not None:
         requirement = (
             "a query is kept when a word that it shares with its document is in at most"

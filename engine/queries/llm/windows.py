@@ -27,6 +27,7 @@ def split_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]
 
     while first < len(sentences):
         last = _find_last_fitting(fits, first, len(sentences))
+        # A single sentence may be too long.
         pieces += _halve_to_fit(cut_piece(first, last), room, count)
         first = last + 1
     return pieces

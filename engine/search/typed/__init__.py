@@ -341,18 +341,20 @@ class TypedQueries:
         """
         if self.lag.find_lag("bm25"):
             return []
-        return [code for code in query.missing_codes if not self._is_inside(index, code)]
+        return [code for code in query.missing_codes if not self._occurs_otherwise(index, code)]
 
-    def _is_inside(self, index: LexicalIndex, code: str) -> bool:
+    def _occurs_otherwise(self, index: LexicalIndex, code: str) -> bool:
         """Return whether a code that no document contains as a whole occurs in some other way.
 
-        As a part of a longer code, in groups that a passage contains, or with other marks.
+        As a part of a longer code, in groups that a passage contains, or with other marks. Of the
+        chunks that may contain a longer code, `BLOCK` are read.
         """
         from engine.lexical.code_spellings import has_longer_code
 
         if index.vocabulary.find_code_spellings(code) or index.vocabulary.has_sequence(code):
             return True
         matching = index.find_with_parts(code).tolist()
+        # The groups of a code with blanks are its parts.
         if _BLANK.search(code):
             return bool(matching)
         for _, text in self._read_texts(matching[:BLOCK]):

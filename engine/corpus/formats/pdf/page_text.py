@@ -310,15 +310,15 @@ class PageText:
         return x, piece.top - _INSIDE
 
     def _begins_at(self, index: int, piece: Piece) -> bool:
-        """Tell whether the letter with this index stands where a piece begins, and within it."""
+        """Tell whether a letter lies within a piece and begins at the same edge."""
         box = self._text_page.read_box(index)
         left, bottom, right, top = box
-        # Text that is turned by 0, 1, 2 or 3 quarters begins on the left, at the bottom, on the
-        # right or at the top: that is the order of the sides, which follow the number of a piece.
-        begin_of_letter = box[self._quarters]
-        begin_of_piece = piece[1 + self._quarters]
+        # Text that is turned by 0, 1, 2 or 3 quarters begins at its left, bottom, right or top
+        # edge, which is the order of the edges in a box. In a piece its number precedes them.
+        first_edge = box[self._quarters]
+        first_edge_of_piece = piece[1 + self._quarters]
         return (
-            abs(begin_of_letter - begin_of_piece) < _SAME_PLACE
+            abs(first_edge - first_edge_of_piece) < _SAME_PLACE
             and left > piece.left - _SAME_PLACE
             and bottom > piece.bottom - _SAME_PLACE
             and top < piece.top + _SAME_PLACE

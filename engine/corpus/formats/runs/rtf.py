@@ -300,9 +300,11 @@ class _Rewriter:
         else:
             symbol = remove_private_letters(char)
         if symbol == char:
+            # The escape stays as it is, and so do the stand-ins that follow it.
             self._skipped = 0
             self._add_as_written(token[0], char)
             return
+        # What is written instead brings its own stand-ins: those of the file are skipped.
         self._add_characters(symbol)
         self._skipped = self.state.stand_ins
 

@@ -68,7 +68,10 @@ def remove_private_letters(text: str) -> str:
 
 
 def _show_symbol(table: Mapping[int, str], char: str) -> str:
-    """Return what a font with a table shows for a character, by its code or private letter."""
+    """Return what a font with a table shows for a character, by its code or private letter.
+
+    It is empty if the table lacks the code.
+    """
     code = ord(char)
     if _PRIVATE <= code < _PRIVATE + 0x100:
         code -= _PRIVATE
