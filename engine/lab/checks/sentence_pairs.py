@@ -26,7 +26,7 @@ from engine.metrics.differences import add_needed_pairs
 from engine.metrics.spearman import spearman_difference, spearman_interval
 
 FIELDS = ("sentence1", "sentence2", "score")
-JSON_LINES = ".jsonl"
+JSON_LINES = (".jsonl", ".ndjson")
 MIN_PAIRS = 10
 
 
@@ -51,14 +51,14 @@ def read_pairs(path: Path) -> list[Pair]:
         raise _unusable(path, f"{error.strerror or error}.") from None
     suffix = path.suffix.lower()
     try:
-        rows = list(_read_objects(text) if suffix == JSON_LINES else _read_table(text, suffix))
+        rows = list(_read_objects(text) if suffix in JSON_LINES else _read_table(text, suffix))
     except csv.Error as error:
         raise _unusable(path, f"It is no table: {error}.") from None
     pairs = []
     for number, row in enumerate(rows, 1):
         pair = _parse_pair(row)
         if pair is None:
-            may_be_header = number == 1 and suffix != JSON_LINES
+            may_be_header = number == 1 and suffix not in JSON_LINES
             if may_be_header:
                 continue
             raise _unusable(path, f"Row {number} is not two sentences and a number.")

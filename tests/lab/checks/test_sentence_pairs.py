@@ -26,6 +26,9 @@ from engine.lab.checks.sentence_pairs import (
 )
 
 ROWS = [(f"a {number}", f"b, {number}", number / 2) for number in range(MIN_PAIRS)]
+OBJECTS = "".join(
+    json.dumps({"sentence1": a, "sentence2": b, "score": s}) + "\n" for a, b, s in ROWS
+)
 
 
 def written(path: Path, text: str) -> Path:
@@ -36,12 +39,8 @@ def written(path: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        (
-            "pairs.jsonl",
-            "".join(
-                json.dumps({"sentence1": a, "sentence2": b, "score": s}) + "\n" for a, b, s in ROWS
-            ),
-        ),
+        ("pairs.jsonl", OBJECTS),
+        ("pairs.ndjson", OBJECTS),
         (
             "pairs.tsv",
             "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{s}\n" for a, b, s in ROWS),
