@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fixtures.pictures import STORIES, pictures, play_record
+from fixtures.pictures import STORIES, draw_pictures, play_record
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.image import SVGImageSnapshotExtension
 
@@ -48,5 +48,5 @@ def test_every_screen(
             right.add(name)
         return name in right
 
-    pictures(names, size, theme, compare)
+    draw_pictures(names, size, theme, compare)
     assert not set(names) - right

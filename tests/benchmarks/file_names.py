@@ -79,18 +79,18 @@ def build_known_items(corpus: Corpus, seed: int) -> dict[str, list[KnownItem]]:
     by_name: dict[str, set[int]] = defaultdict(set)
     by_word: dict[str, set[int]] = defaultdict(set)
     stems: dict[int, str] = {}
-    for key, document in corpus.documents.items():
-        by_text[document.text].add(key)
+    for document_id, document in corpus.documents.items():
+        by_text[document.text].add(document_id)
         names = find_search_names(document.file_path)
         if not names:
             continue
-        stems[key] = PurePosixPath(document.path).stem
-        by_name[stems[key].lower()].add(key)
+        stems[document_id] = PurePosixPath(document.path).stem
+        by_name[stems[document_id].lower()].add(document_id)
         for word in set(analyzer.terms(" ".join(names)).words):
-            by_word[word].add(key)
+            by_word[word].add(document_id)
     items: dict[str, list[KnownItem]] = defaultdict(list)
-    for key, stem in stems.items():
-        document = corpus.documents[key]
+    for document_id, stem in stems.items():
+        document = corpus.documents[document_id]
         right = frozenset(by_name[stem.lower()] | by_text[document.text])
         items["the whole name"].append(KnownItem(stem, right))
         words = [

@@ -1,5 +1,4 @@
-"""Whether two versions of the engine find the same, to the last digit: hits of a fixed list of
-queries, compared.
+"""Whether two versions of the engine find the same for a fixed list of queries, to the last digit.
 
 python tests/benchmarks/same_hits.py record PROJECT HITS.json [--engine CHECKOUT]
 python tests/benchmarks/same_hits.py compare PROJECT HITS.json [--engine CHECKOUT]
@@ -59,12 +58,11 @@ SETTINGS: tuple[dict[str, str], ...] = (
     {"fusion": '"weighted"', "weight": "0.3", "top": "7"},
     {"hide_weak": "true", "named_documents": "false"},
 )
-RENAMED: dict[str, str] = {}
-"""Keys of the answers that have another name by now: former name → name."""
-JUDGED = 60
-PASSAGES = 40
-EXPLAINED = 3
-PATIENCE = 3  # rounds of each engine in `times`
+RENAMED: dict[str, str] = {}  # by its former name, the name that a key of the answers has by now
+JUDGED = 60  # queries
+PASSAGES = 40  # queries
+EXPLAINED = 3  # hits of a query
+ROUNDS = 3  # of each engine in `times`
 
 
 class Engine:
@@ -79,16 +77,13 @@ class Engine:
             text=True,
             env={**os.environ, "PYTHONPATH": str(checkout)},
         )
-        self._input, self._output = (
-            cast(TextIO, self._process.stdin),
-            cast(TextIO, self._process.stdout),
-        )
+        self._input = cast(TextIO, self._process.stdin)
+        self._output = cast(TextIO, self._process.stdout)
 
     def ask(self, method: str, **params: Any) -> Any:
-        """The result, or the error's message."""
-        self._input.write(
-            json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) + "\n"
-        )
+        """Return the result, or the error's message."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        self._input.write(json.dumps(request) + "\n")
         self._input.flush()
         answer = json.loads(self._output.readline())
         if "result" in answer:
@@ -96,41 +91,36 @@ class Engine:
         return {"error": answer["error"]["message"]}
 
     def close(self) -> None:
-        """Let it end by itself."""
+        """Close the input, and wait until the process has ended by itself."""
         self._input.close()
         self._process.wait()
 
 
 @contextmanager
-def copied(project: Path, settings: dict[str, str]) -> Iterator[Path]:
-    """A copy of a project, with other settings of search."""
+def copy_project(project: Path, settings: dict[str, str]) -> Iterator[Path]:
+    """Copy a project for a while, with other settings of search."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "project"
         shutil.copytree(project, copy)
         file = copy / "project.toml"
         lines = file.read_text("utf-8").splitlines()
-        at = lines.index("[search]") + 1
-        lines[at:] = [line for line in lines[at:] if line.split("=")[0].strip() not in settings]
-        lines[at:at] = [f"{key} = {value}" for key, value in settings.items()]
-        file.write_text("\n".join(lines) + "\n", "utf-8")
+        start = lines.index("[search]") + 1
+        kept = [line for line in lines[start:] if line.split("=")[0].strip() not in settings]
+        changed = [f"{key} = {value}" for key, value in settings.items()]
+        file.write_text("\n".join([*lines[:start], *changed, *kept]) + "\n", "utf-8")
         yield copy
 
 
-def queries(project: Path) -> list[str]:
-    """What is asked: the fixed ones, judged ones, and passages."""
+def build_queries(project: Path) -> list[str]:
+    """Return the fixed queries, judged ones, and the beginnings of passages."""
     with closing(sqlite3.connect(f"file:{project / 'project.db'}?mode=ro", uri=True)) as database:
-        judged = [
-            text for (text,) in database.execute("SELECT text FROM judged_queries ORDER BY id")
-        ]
-        texts = [
-            text for (text,) in database.execute("SELECT text FROM chunks WHERE live ORDER BY id")
-        ]
-        paths = [
-            path
-            for (path,) in database.execute(
-                "SELECT path FROM documents WHERE live ORDER BY id LIMIT 1"
-            )
-        ]
+
+        def select(statement: str) -> list[str]:
+            return [text for (text,) in database.execute(statement)]
+
+        judged = select("SELECT text FROM judged_queries ORDER BY id")
+        texts = select("SELECT text FROM chunks WHERE live ORDER BY id")
+        paths = select("SELECT path FROM documents WHERE live ORDER BY id LIMIT 1")
     passages = [
         " ".join(text.split()[3 : 4 + number % 9])
         for number, text in enumerate(_spread(texts, PASSAGES))
@@ -144,97 +134,107 @@ def queries(project: Path) -> list[str]:
 
 
 def _spread(items: Sequence[str], count: int) -> list[str]:
+    """Return so many items, spread over all of them."""
     if len(items) > count:
-        return [items[at * len(items) // count] for at in range(count)]
+        return [items[number * len(items) // count] for number in range(count)]
     return list(items)
 
 
-def answers(checkout: Path, project: Path) -> Iterator[tuple[str, Any]]:
-    """What an engine finds: (what was asked, the answer)."""
-    wanted = queries(project)
+def ask_all(checkout: Path, project: Path) -> Iterator[tuple[str, Any]]:
+    """Yield each question, as JSON, and what an engine answers."""
+    queries = build_queries(project)
     for settings in SETTINGS:
-        with copied(project, settings) as copy:
+        with copy_project(project, settings) as copy:
             engine = Engine(checkout, copy)
-            for number, query in enumerate(wanted):
-                where = FILTERS[number // 2 % len(FILTERS)]
-                facets = number % 2 == 0
+            for number, query in enumerate(queries):
+                filters = FILTERS[number // 2 % len(FILTERS)]
+                has_facets = number % 2 == 0
                 for mode in MODES:
-                    for params in ({"facets": facets}, {"facets": not facets, **where}):
-                        found = engine.ask("search", query=query, mode=mode, **params)
-                        yield json.dumps([settings, mode, params, query]), _comparable(found, copy)
-                        rows = [hit["chunk_id"] for hit in found.get("hits", ())][:EXPLAINED]
-                    explained = engine.ask("explain", query=query, chunk_ids=rows)
-                    yield (
-                        json.dumps([settings, mode, "explain", query]),
-                        _comparable(explained, copy),
-                    )
+                    for params in ({"facets": has_facets}, {"facets": not has_facets, **filters}):
+                        answer = engine.ask("search", query=query, mode=mode, **params)
+                        question = json.dumps([settings, mode, params, query])
+                        yield question, _make_comparable(answer, copy)
+                    # Of the hits through filters.
+                    ids = [hit["chunk_id"] for hit in answer.get("hits", ())][:EXPLAINED]
+                    answer = engine.ask("explain", query=query, chunk_ids=ids)
+                    question = json.dumps([settings, mode, "explain", query])
+                    yield question, _make_comparable(answer, copy)
             engine.close()
 
 
-def _comparable(answer: Any, project: Path) -> Any:
-    """All but the sentences, which each version words as it likes, the commands in them, and
-    where the copy lies.
+def _make_comparable(answer: Any, project: Path) -> Any:
+    """Return the answer without what may differ between versions and copies.
+
+    That is sentences, which each version words as it likes, the commands in them, and the folder.
     """
     if isinstance(answer, dict):
         return {
-            RENAMED.get(key, key): _comparable(value, project)
+            RENAMED.get(key, key): _make_comparable(value, project)
             for key, value in answer.items()
             if key not in ("notes", "note", "error", "commands")
         }
     if isinstance(answer, list):
-        return [_comparable(value, project) for value in answer]
+        return [_make_comparable(value, project) for value in answer]
     if isinstance(answer, str):
         return answer.replace(str(project), "PROJECT")
     return answer
 
 
-def compare(former: dict[str, Any], found: dict[str, Any]) -> int:
-    """Print where two recordings differ; the number of such questions."""
-    differing = [key for key in former.keys() | found.keys() if former.get(key) != found.get(key)]
+def compare(former: dict[str, Any], answers: dict[str, Any]) -> int:
+    """Print where two recordings differ, and return the number of questions where they do.
+
+    `former` and `answers`: by question.
+    """
+    questions = former.keys() | answers.keys()
+    differing = [key for key in questions if former.get(key) != answers.get(key)]
     for key in sorted(differing)[:10]:
-        print(key, *islice(_differences(former.get(key), found.get(key)), 5), sep="\n    ")
+        differences = _find_differences(former.get(key), answers.get(key))
+        print(key, *islice(differences, 5), sep="\n    ")
     hits = sum(len(answer.get("hits", ())) for answer in former.values())
     print(f"{len(former):,} questions, {hits:,} hits: {len(differing):,} answers differ")
     return len(differing)
 
 
-def _differences(former: Any, now: Any, place: str = "") -> Iterator[str]:
+def _find_differences(former: Any, now: Any, place: str = "") -> Iterator[str]:
+    """Yield the places where two answers differ, and what stands there in each."""
     if isinstance(former, dict) and isinstance(now, dict) and former.keys() == now.keys():
         for key in former:
-            yield from _differences(former[key], now[key], f"{place}.{key}")
+            yield from _find_differences(former[key], now[key], f"{place}.{key}")
     elif isinstance(former, list) and isinstance(now, list) and len(former) == len(now):
         for number, pair in enumerate(zip(former, now, strict=True)):
-            yield from _differences(*pair, f"{place}[{number}]")
+            yield from _find_differences(*pair, f"{place}[{number}]")
     elif former != now:
         yield f"{place}: {former!r:.200} → {now!r:.200}"
 
 
-def times(checkouts: Sequence[Path], project: Path) -> None:
+def print_times(checkouts: Sequence[Path], project: Path) -> None:
     """Print the median and the 95th percentile of a search in each mode, in milliseconds."""
-    wanted = [query for query in queries(project) if query.strip("! ")]
-    taken: dict[tuple[Path, str], list[float]] = {}
+    queries = [query for query in build_queries(project) if query.strip("! ")]
+    times: dict[tuple[Path, str], list[float]] = {}
     with ExitStack() as stack:
-        engines = {
-            each: Engine(each, stack.enter_context(copied(project, {}))) for each in checkouts
-        }
+        engines = {}
+        for checkout in checkouts:
+            copy = stack.enter_context(copy_project(project, {}))
+            engines[checkout] = Engine(checkout, copy)
         for mode in MODES:
-            for each in engines.values():
-                each.ask("warm_up", mode=mode)
-            for query in wanted * PATIENCE:
+            for engine in engines.values():
+                engine.ask("warm_up", mode=mode)
+            for query in queries * ROUNDS:
                 for checkout, engine in engines.items():
                     start = time.perf_counter()
                     engine.ask("search", query=query, mode=mode)
-                    taken.setdefault((checkout, mode), []).append(time.perf_counter() - start)
+                    times.setdefault((checkout, mode), []).append(time.perf_counter() - start)
         for engine in engines.values():
             engine.close()
-    for (checkout, mode), seconds in taken.items():
-        high = sorted(seconds)[int(0.95 * len(seconds))]
+    for (checkout, mode), seconds in times.items():
+        p95 = sorted(seconds)[int(0.95 * len(seconds))]
         print(
-            f"{checkout} {mode:<9} p50 {1000 * median(seconds):7.2f} ms   p95 {1000 * high:7.2f} ms"
+            f"{checkout} {mode:<9} p50 {1000 * median(seconds):7.2f} ms   p95 {1000 * p95:7.2f} ms"
         )
 
 
 def main() -> int:
+    """Record, compare or measure; return 1 if answers differ."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -244,18 +244,18 @@ def main() -> int:
     parser.add_argument(
         "--engine", type=Path, action="append", help="checkout of an engine; this one if left out"
     )
-    given = parser.parse_args()
-    engines = [each.resolve() for each in given.engine or [HERE]]
-    if given.what == "times":
-        times(engines, given.project)
+    options = parser.parse_args()
+    checkouts = [checkout.resolve() for checkout in options.engine or [HERE]]
+    if options.what == "times":
+        print_times(checkouts, options.project)
         return 0
-    if given.file is None:
+    if options.file is None:
         parser.error("name the file of the hits")
-    found = json.loads(json.dumps(dict(answers(engines[0], given.project))))
-    if given.what == "compare":
-        return min(1, compare(json.loads(given.file.read_text("utf-8")), found))
-    given.file.write_text(json.dumps(found), "utf-8")
-    print(f"{len(found):,} answers are in {given.file}")
+    answers = json.loads(json.dumps(dict(ask_all(checkouts[0], options.project))))
+    if options.what == "compare":
+        return min(1, compare(json.loads(options.file.read_text("utf-8")), answers))
+    options.file.write_text(json.dumps(answers), "utf-8")
+    print(f"{len(answers):,} answers are in {options.file}")
     return 0
 
 

@@ -1,5 +1,6 @@
-"""Whether time and memory grow with the corpus as they should: `python tests/benchmarks/scale.py
-FOLDER [--cut] [--adapt] CHUNKS [CHUNKS …]`.
+"""Whether time and memory grow with the corpus as they should.
+
+`python tests/benchmarks/scale.py FOLDER [--cut] [--adapt] CHUNKS [CHUNKS …]`
 
 For each size a project in FOLDER (kept, so that what is done is not done again): the corpus, then
 `ingest`, `index` and `embed` as the product runs them, searches, and an update of 100 files. Prints
@@ -57,64 +58,69 @@ DATA = REPOSITORY.parent / "shared" / "data"
 SETS = ("multihop-partial", "contractnli", "cranfield", "cisi", "med")
 CHUNKS_PER_FILE = 20
 CHUNK_TOKENS = 64
-CHUNK_CHARACTERS = 180  # measured
+CHUNK_CHARACTERS = 180  # as measured, those of `CHUNK_TOKENS`
 CHANGED_FILES = 100
 QUERIES = 300
 STAGES = ("ingest", "index", "embed")
 ADAPT_STAGES = ("generate", "rank", "train", "evaluate")
 TITLE_WORDS = 6
 TRAINING_STEPS = 20
-BAR = 12.0
+BAR = 12.0  # times as long for ten times the chunks
 
 
-def sentences() -> list[str]:
-    """Sentences of 40 to 400 characters out of the data sets."""
-    found: dict[str, None] = {}
+def read_sentences() -> list[str]:
+    """Return the sentences of 40 to 400 characters of the data sets, each once."""
+    sentences: dict[str, None] = {}
     for name in SETS:
         for line in (DATA / name / "corpus.jsonl").open(encoding="utf-8"):
-            for part in re.split(r"(?<=[.!?])\s+", json.loads(line)["text"]):
-                if 40 <= len(part) <= 400:
-                    found[" ".join(part.split())] = None
-    return list(found)
+            for sentence in re.split(r"(?<=[.!?])\s+", json.loads(line)["text"]):
+                if 40 <= len(sentence) <= 400:
+                    sentences[" ".join(sentence.split())] = None
+    return list(sentences)
 
 
-def documents(count: int, seed: int) -> Iterator[str]:
-    """Texts of about `CHUNKS_PER_FILE` chunks: sentences in random order, every number another,
-    every third with a new name. Each `CHUNK_CHARACTERS` or more are a paragraph.
+def draw_texts(count: int, seed: int) -> Iterator[str]:
+    """Yield texts of about `CHUNKS_PER_FILE` chunks.
+
+    They are sentences in random order, every number another, every third sentence with a new name.
+    Each `CHUNK_CHARACTERS` or more are a paragraph.
     """
     rng = random.Random(seed)
-    parts = sentences()
+    sentences = read_sentences()
+
+    def draw_number(digits: re.Match[str]) -> str:
+        return str(rng.randrange(10 ** len(digits[0])))
+
     names = vocabulary(400_000, seed=1)
     for _ in range(count):
         paragraphs = [""]
         while len(paragraphs) <= CHUNKS_PER_FILE:
-            part = re.sub(
-                r"\d+", lambda digits: str(rng.randrange(10 ** len(digits[0]))), rng.choice(parts)
-            )
+            sentence = re.sub(r"\d+", draw_number, rng.choice(sentences))
             if rng.random() < 0.33:
-                part = f"{names[int(len(names) ** rng.random()) - 1].capitalize()}: {part}"
-            paragraphs[-1] = f"{paragraphs[-1]} {part}".strip()
+                name = names[int(len(names) ** rng.random()) - 1].capitalize()
+                sentence = f"{name}: {sentence}"
+            paragraphs[-1] = f"{paragraphs[-1]} {sentence}".strip()
             if len(paragraphs[-1]) >= CHUNK_CHARACTERS:
                 paragraphs.append("")
         yield "\n\n".join(paragraphs[:-1])
 
 
 def write_corpus(folder: Path, chunks: int) -> None:
-    """Files of text, 200 a folder."""
-    for number, text in enumerate(documents(chunks // CHUNKS_PER_FILE, seed=0)):
-        place = folder / f"part-{number // 200:04d}"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"document-{number:06d}.txt").write_text(text, "utf-8")
+    """Write files of text, 200 into a folder."""
+    for number, text in enumerate(draw_texts(chunks // CHUNKS_PER_FILE, seed=0)):
+        part_folder = folder / f"part-{number // 200:04d}"
+        part_folder.mkdir(parents=True, exist_ok=True)
+        (part_folder / f"document-{number:06d}.txt").write_text(text, "utf-8")
 
 
-def title_of(text: str) -> str:
+def make_title(text: str) -> str:
     """Return the longest words of a text's first paragraph, in their order."""
     words = re.findall(r"[^\W\d_]+", text.partition("\n\n")[0])
     longest = sorted(dict.fromkeys(words), key=len, reverse=True)[:TITLE_WORDS]
     return " ".join(word for word in dict.fromkeys(words) if word in longest)
 
 
-def cut(project: ProjectFolder, *, has_titles: bool) -> None:
+def store_cut_files(project: ProjectFolder, *, has_titles: bool) -> None:
     """Put the files into the database, each paragraph a chunk, as an ingest that has read them."""
     settings = project.settings()
     (source,) = project.sources(settings)
@@ -129,17 +135,16 @@ def cut(project: ProjectFolder, *, has_titles: bool) -> None:
             text = file.absolute.read_text("utf-8")
             start = 0
             chunks = []
-            for ordinal, part in enumerate(text.split("\n\n")):
-                digest = hashlib.sha256(part.encode()).hexdigest()
+            for ordinal, paragraph in enumerate(text.split("\n\n")):
+                digest = hashlib.sha256(paragraph.encode()).hexdigest()
+                end = start + len(paragraph)
                 chunks.append(
-                    Chunk(
-                        0, ordinal, start, start + len(part), part, (), CHUNK_TOKENS, part, digest
-                    )
+                    Chunk(0, ordinal, start, end, paragraph, (), CHUNK_TOKENS, paragraph, digest)
                 )
-                start += len(part) + 2
+                start = end + 2
             file_hash = hash_file(file.absolute)
             row = store.put_file(build_record(file, file_hash, chunking))
-            title = title_of(text) if has_titles else file.absolute.stem
+            title = make_title(text) if has_titles else file.absolute.stem
             document = store.put_document(
                 row, build_stored_document(file, file_hash, ReadDocument(title, text))
             )
@@ -150,16 +155,16 @@ def cut(project: ProjectFolder, *, has_titles: bool) -> None:
                 )
 
 
-def change_files(folder: Path, round_: int) -> None:
+def change_files(folder: Path, seed: int) -> None:
     """Give `CHANGED_FILES` files, spread over the corpus, another text, as an editor does."""
     files = sorted(folder.rglob("*.txt"))
-    files = files[round_ :: max(1, len(files) // CHANGED_FILES)][:CHANGED_FILES]
-    for path, text in zip(files, documents(len(files), round_), strict=True):
+    files = files[seed :: max(1, len(files) // CHANGED_FILES)][:CHANGED_FILES]
+    for path, text in zip(files, draw_texts(len(files), seed), strict=True):
         path.write_text(text, "utf-8")
 
 
 def build_encoder(folder: Path, layers: int) -> Path:
-    """A BERT with the bundled model's tokenizer, and with layers that add nothing to its words."""
+    """Build a BERT with the bundled model's tokenizer, and layers that add nothing to its words."""
     import torch
     from transformers import AutoTokenizer, BertConfig, BertModel
 
@@ -192,33 +197,39 @@ def build_encoder(folder: Path, layers: int) -> Path:
     return folder
 
 
-def run_stage(project: ProjectFolder, stages: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """Run stages; seconds and peak memory (MB) of each that had something to do, and of all with
-    what lies around them; of all also the processor's seconds, which other work on the machine
-    does not lengthen as much.
+def run_stages(project: ProjectFolder, stages: tuple[str, ...]) -> dict[str, dict[str, float]]:
+    """Run stages; return seconds and peak memory (MB) of each that had something to do.
+
+    Under "all" are the seconds of all stages with what lies around them, and the processor's, which
+    other work on the machine does not lengthen as much.
     """
-    found: dict[str, dict[str, float]] = {}
+    measured: dict[str, dict[str, float]] = {}
 
     def note(event: Any) -> None:
         if isinstance(event, StageFinished):
-            found[event.stage] = {"seconds": event.seconds, "memory": event.peak_memory_mb}
+            measured[event.stage] = {"seconds": event.seconds, "memory": event.peak_memory_mb}
 
     started = time.monotonic()
-    busy = processor_seconds()
+    processor_before = processor_seconds()
     run(project, stages=stages, on_event=note)
-    found["all"] = {"seconds": time.monotonic() - started, "processor": processor_seconds() - busy}
-    return found
+    measured["all"] = {
+        "seconds": time.monotonic() - started,
+        "processor": processor_seconds() - processor_before,
+    }
+    return measured
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it has started and waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    """Return the processor time of this process and of those that it has waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def measure_search(folder: Path) -> dict[str, Any]:
-    """Opening, and the median and 95th percentile of hybrid searches of three to eight words of
-    the texts, in milliseconds, with query vectors at hand.
+    """Measure the opening and, by mode, searches with query vectors at hand.
+
+    "first": seconds until the first search is answered. By mode: median and 95th percentile in
+    milliseconds. Queries are of three to eight words of the texts.
     """
     import numpy as np
 
@@ -227,139 +238,150 @@ def measure_search(folder: Path) -> dict[str, Any]:
 
     project = ProjectFolder(folder)
     rng = random.Random(7)
-    parts = sentences()
-    texts = []
-    while len(texts) < QUERIES:
-        words = rng.choice(parts).split()
+    sentences = read_sentences()
+    queries: list[str] = []
+    while len(queries) < QUERIES:
+        # Without signs: some mean something in a query, and the engine would encode another text.
+        words = re.findall(r"\w+", rng.choice(sentences))
         start = rng.randrange(len(words))
-        texts.append(" ".join(words[start : start + rng.randint(3, 8)]))
+        queries.append(" ".join(words[start : start + rng.randint(3, 8)]))
     loaded = LoadedProject(project)
-    artifact, _ = loaded.vector_index()
+    artifact, _ = loaded.vector_index("hybrid")
     encoder = loaded.query_encoder(artifact)
-    vectors = dict(zip(texts, encoder.encode_queries(texts), strict=True))
+    vectors = dict(zip(queries, encoder.encode_queries(queries), strict=True))
     fingerprint = encoder.fingerprint
     loaded.close()
 
-    class Kept:
-        def encode_queries(self, queries: list[str]) -> Any:
-            return np.stack([vectors[query] for query in queries])
+    class VectorsAtHand:
+        def encode_queries(self, texts: list[str]) -> Any:
+            return np.stack([vectors[text] for text in texts])
 
-    kept: Any = Kept()
-    kept.fingerprint = fingerprint
-    LoadedProject.query_encoder = lambda self, _artifact: kept  # type: ignore[method-assign]
+    vectors_at_hand: Any = VectorsAtHand()
+    vectors_at_hand.fingerprint = fingerprint
+    LoadedProject.query_encoder = lambda self, _artifact: vectors_at_hand  # type: ignore[method-assign]
     started = time.monotonic()
     searcher = Searcher(project)
-    searcher.search(Search(texts[0], "hybrid"))
+    searcher.search(Search(queries[0], "hybrid"))
     first = time.monotonic() - started
-    found = {}
+    quantiles = {}
     for mode in ("bm25", "semantic", "hybrid"):
-        took = []
-        for text in texts[1:]:
+        milliseconds = []
+        for query in queries[1:]:
             begun = time.perf_counter()
-            searcher.search(Search(text, mode))  # type: ignore[arg-type]
-            took.append(1000 * (time.perf_counter() - begun))
-        found[mode] = [round(float(np.quantile(took, share)), 1) for share in (0.5, 0.95)]
+            searcher.search(Search(query, mode))  # type: ignore[arg-type]
+            milliseconds.append(1000 * (time.perf_counter() - begun))
+        quantiles[mode] = [
+            round(float(np.quantile(milliseconds, share)), 1) for share in (0.5, 0.95)
+        ]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    return {"first": first, "memory": memory, **found}
+    return {"first": first, "memory": memory, **quantiles}
 
 
-def prepared(
-    place: Path, chunks: int, encoder: Path, *, is_cut: bool, adapts: bool
+def prepare_project(
+    folder: Path, chunks: int, encoder: Path, *, is_cut: bool, adapts: bool
 ) -> ProjectFolder:
-    """The corpus, and the project over it."""
-    if not (place / "documents").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        write_corpus(place / "writing", chunks)
-        (place / "writing").rename(place / "documents")
-    project = ProjectFolder(place / "project")
+    """Write the corpus, and make the project over it, unless they are there."""
+    if not (folder / "documents").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        write_corpus(folder / "writing", chunks)
+        (folder / "writing").rename(folder / "documents")
+    project = ProjectFolder(folder / "project")
     if not project.path.exists():
-        chosen: dict[str, dict[str, Any]] = {
-            "corpus": {"paths": [str(place / "documents")], "chunk_tokens": CHUNK_TOKENS},
+        settings: dict[str, dict[str, Any]] = {
+            "corpus": {"paths": [str(folder / "documents")], "chunk_tokens": CHUNK_TOKENS},
             "encoder": {"model": str(encoder)},
         }
         if adapts:
-            chosen["training"] = {"preset": "quick", "steps": TRAINING_STEPS}
-        ProjectFolder.create(project.path, chosen)
+            settings["training"] = {"preset": "quick", "steps": TRAINING_STEPS}
+        ProjectFolder.create(project.path, settings)
         if is_cut:
-            cut(project, has_titles=adapts)
+            store_cut_files(project, has_titles=adapts)
     return project
 
 
 def measure(
     folder: Path, chunks: int, encoder: Path, *, is_cut: bool, adapts: bool
 ) -> dict[str, Any]:
-    """All of one size, what is measured already as it is in results.json."""
-    place = folder / str(chunks)
-    results = place / "results.json"
-    found: dict[str, Any] = json.loads(results.read_text("utf-8")) if results.exists() else {}
+    """Measure all of one size that is not in its results.json yet, and return what is there."""
+    size_folder = folder / str(chunks)
+    file = size_folder / "results.json"
+    results: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.exists() else {}
 
     def keep(name: str, value: Any) -> None:
-        found[name] = value
-        results.write_text(json.dumps(found, indent=1), "utf-8")
+        results[name] = value
+        file.write_text(json.dumps(results, indent=1), "utf-8")
         print(f"{chunks:>9,} {name:<8} {json.dumps(value)}", flush=True)
 
-    project = prepared(place, chunks, encoder, is_cut=is_cut, adapts=adapts)
-    for stage in (*STAGES, *ADAPT_STAGES) if adapts else STAGES:
-        if stage not in found:
-            took = run_stage(project, (stage,))
+    project = prepare_project(size_folder, chunks, encoder, is_cut=is_cut, adapts=adapts)
+    for stage in _list_stages(adapts=adapts):
+        if stage not in results:
+            measured = run_stages(project, (stage,))
             with closing(project.store()) as store:
-                found["chunks"] = store.counts()["chunks"]
-            around = took["all"]["seconds"] - took[stage]["seconds"]
-            processor = took["all"]["processor"]
-            keep(stage, {**took[stage], "around": around, "processor": processor})
+                results["chunks"] = store.counts()["chunks"]
+            around = measured["all"]["seconds"] - measured[stage]["seconds"]
+            processor = measured["all"]["processor"]
+            keep(stage, {**measured[stage], "around": around, "processor": processor})
     if adapts:
-        return found
-    if "search" not in found:
-        keep("search", json.loads(_in_child("search", project.path)))
-    if "update" not in found:
-        for round_ in (3, 7):  # the first one makes the links
-            change_files(place / "documents", round_)
-            took = run_stage(project, ("ingest", "index"))
-            meaning = run_stage(project, ("embed",))
-        keep("update", {"words": took, "meaning": meaning})
-    if "searched" not in found:
-        keep("searched", json.loads(_in_child("search", project.path)))
-    return found
+        return results
+    if "search" not in results:
+        keep("search", _measure_search_in_child(project.path))
+    if "update" not in results:
+        for seed in (3, 7):  # the first update makes the links, the second one counts
+            change_files(size_folder / "documents", seed)
+            words = run_stages(project, ("ingest", "index"))
+            meaning = run_stages(project, ("embed",))
+        keep("update", {"words": words, "meaning": meaning})
+    if "searched" not in results:
+        keep("searched", _measure_search_in_child(project.path))
+    return results
 
 
-def _in_child(what: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, __file__, what, str(folder)], check=True, stdout=subprocess.PIPE, text=True
+def _list_stages(*, adapts: bool) -> tuple[str, ...]:
+    return STAGES + ADAPT_STAGES if adapts else STAGES
+
+
+def _measure_search_in_child(folder: Path) -> Any:
+    child = subprocess.run(
+        [sys.executable, __file__, "search", str(folder)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    return done.stdout.splitlines()[-1]
+    return json.loads(child.stdout.splitlines()[-1])
 
 
-def total(found: dict[str, Any]) -> float:
-    """Seconds of all stages, with what lies around them."""
-    return float(sum(found[stage]["seconds"] + found[stage]["around"] for stage in STAGES))
+def sum_seconds(results: dict[str, Any]) -> float:
+    """Return the seconds of all stages, with what lies around them."""
+    return float(sum(results[stage]["seconds"] + results[stage]["around"] for stage in STAGES))
 
 
 def main() -> None:
+    """Measure each size, then print how time has grown."""
     if sys.argv[1] == "search":
         print(json.dumps(measure_search(Path(sys.argv[2]))))
         return
     adapts = "--adapt" in sys.argv
     is_cut = adapts or "--cut" in sys.argv
     folder = Path(sys.argv[1]).absolute()
-    sizes = sorted(int(one) for one in sys.argv[2:] if not one.startswith("--"))
+    sizes = sorted(int(word) for word in sys.argv[2:] if not word.startswith("--"))
     folder.mkdir(parents=True, exist_ok=True)
     encoder = build_encoder(folder / "encoder", layers=1 if adapts else 0)
     measured = {}
     for size in sizes:
         measured[size] = measure(folder, size, encoder, is_cut=is_cut, adapts=adapts)
     for small, large in pairwise(sizes):
-        grown = math.log(measured[large]["chunks"] / measured[small]["chunks"])
-        for stage in (*STAGES, *ADAPT_STAGES) if adapts else STAGES:
-            times = [measured[size][stage]["seconds"] for size in (small, large)]
+        log_growth = math.log(measured[large]["chunks"] / measured[small]["chunks"])
+        for stage in _list_stages(adapts=adapts):
+            ratio = measured[large][stage]["seconds"] / measured[small][stage]["seconds"]
             print(
-                f"{small:,} → {large:,} {stage}: × {times[1] / times[0]:.1f}, exponent"
-                f" {math.log(times[1] / times[0]) / grown:.2f}"
+                f"{small:,} → {large:,} {stage}: × {ratio:.1f}, exponent"
+                f" {math.log(ratio) / log_growth:.2f}"
             )
-        ratio = total(measured[large]) / total(measured[small])
+        ratio = sum_seconds(measured[large]) / sum_seconds(measured[small])
         bar = f" (bar: {BAR:g})" if large == 10 * small else ""
         print(
             f"{small:,} → {large:,} together: × {ratio:.1f}{bar}, exponent"
-            f" {math.log(ratio) / grown:.2f}",
+            f" {math.log(ratio) / log_growth:.2f}",
             flush=True,
         )
 

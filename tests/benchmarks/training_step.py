@@ -1,17 +1,15 @@
-"""One training step: ours against the plain way of doing it, on the same batch, device,
-precision and threads.
+"""One training step of the product beside a plain one, on the same batch, device and threads.
 
     python tests/benchmarks/training_step.py [--dataset FOLDER] [--queries N] [--negatives N]
     [--rounds N]
 
 Plain: the model in training mode with its own dropouts and its default attention, every chunk
-    padded to 256 tokens,
-all chunks in one batch and one graph, operators on all threads. Ours: dropout 0, texts sorted by
-length into small micro-batches, one per thread, GradCache where the graphs would not fit. Loss,
-LoRA layers and optimizer are the same. Each runs in a process of its own, so that its peak memory
-can be told; the ratio is what counts on a busy machine. FOLDER is in BEIR layout (corpus.jsonl);
-without it, synthetic text with the lengths of news passages is made. A query is eight words of its
-chunk.
+padded to 256 tokens, all chunks in one batch and one graph, operators on all threads. Ours: dropout
+0, texts sorted by length into small micro-batches, one per thread, GradCache where the graphs would
+not fit. Loss, LoRA layers and optimizer are the same. Each runs in a process of its own, so that
+its peak memory can be told; the ratio is what counts on a busy machine. FOLDER is in BEIR layout
+(corpus.jsonl); without it, synthetic text with the lengths of news passages is made. A query is
+eight words of its chunk.
 """
 
 from __future__ import annotations
@@ -46,10 +44,11 @@ WORDS = re.findall(
     " confidential receiving disclosure a in",
 )
 MAX_TOKENS = 256
-BAR = 3.0
+BAR = 3.0  # times as fast as the plain step
 
 
 def main() -> None:
+    """Measure both, and print; exit with 1 if ours is slower than the bar."""
     options = _options()
     prepare()
     if options.child:
@@ -58,23 +57,23 @@ def main() -> None:
     hardware = choose_hardware("cpu", purpose="train")
     for choice in hardware.choices:
         print(f"{choice.setting:8} {choice.value:10} {choice.reason}")
-    found = {name: _run_child(name) for name in CHILDREN}
-    for name, result in found.items():
+    results = {name: _run_child(name) for name in CHILDREN}
+    for name, result in results.items():
         speed = f"{result['seconds']:7.2f} s a step"
         work = f"{result['tokens']} tokens in {result['padded']} places"
         print(
             f"{name:6} {speed}   peak {result['peak_mb']:6.0f} MB   loss {result['loss']:.4f}  "
             f" {work}"
         )
-    ratio = found["plain"]["seconds"] / found["ours"]["seconds"]
-    memory = found["ours"]["peak_mb"] / found["plain"]["peak_mb"]
+    ratio = results["plain"]["seconds"] / results["ours"]["seconds"]
+    memory = results["ours"]["peak_mb"] / results["plain"]["peak_mb"]
     print(f"ours is {ratio:.1f} times as fast (bar: {BAR:g}), with {memory:.0%} of the memory")
     if ratio < BAR:
         sys.exit(1)
 
 
-def ours(options: argparse.Namespace) -> dict[str, float]:
-    """The engine's own step."""
+def measure_ours(options: argparse.Namespace) -> dict[str, float]:
+    """Measure the engine's own step."""
     import torch
 
     from engine.training.compute.grad_cache import compute_gradients
@@ -83,8 +82,8 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     from engine.training.model.student import Student
     from engine.training.objectives.objective import Objective
 
-    data = training_data(options)
-    recipe = _recipe(options)
+    data = build_training_data(options)
+    recipe = _build_recipe(options)
     hardware = choose_hardware("cpu", purpose="train")
     batch = BatchSampler(data, recipe).batch(0)
     student = Student(resolve_model(options.model), recipe, hardware)
@@ -98,43 +97,47 @@ def ours(options: argparse.Namespace) -> dict[str, float]:
     batches += micro_batches(
         lengths[len(queries) :], recipe.micro_batch_tokens, offset=len(queries)
     )
-    keep = student.graph_bytes(rows, batches) <= (recipe.graph_memory_mb or 512) * 2**20
+    graph_limit = (recipe.graph_memory_mb or 512) * 2**20  # bytes
+    keep_graphs = student.graph_bytes(rows, batches) <= graph_limit
     student.training_mode()
 
     def forward(micro: MicroBatch) -> torch.Tensor:
         return student.forward([rows[i] for i in micro.places])
 
     def step() -> float:
-        value, found = compute_gradients(
+        loss_value, step_gradients = compute_gradients(
             forward,
             student.working,
             batches,
             loss,
             workers,
-            keep_graphs=keep,
+            keep_graphs=keep_graphs,
             dropout=student.has_dropout,
         )
-        for master, gradient in zip(masters, found, strict=True):
+        for master, gradient in zip(masters, step_gradients, strict=True):
             master.grad = gradient
         optimizer.step()
         student.publish()
-        return value
+        return loss_value
 
-    padded = sum(len(b.places) * grid_length(max(lengths[i] for i in b.places)) for b in batches)
+    padded = 0
+    for micro in batches:
+        longest = max(lengths[i] for i in micro.places)
+        padded += len(micro.places) * grid_length(longest)
     with Workers(hardware.threads) as workers:
-        return _timed(step, options.rounds) | {"tokens": sum(lengths), "padded": padded}
+        return _measure(step, options.rounds) | {"tokens": sum(lengths), "padded": padded}
 
 
-def plain(options: argparse.Namespace) -> dict[str, float]:
-    """One padded batch, one graph, the model's own dropouts."""
+def measure_plain(options: argparse.Namespace) -> dict[str, float]:
+    """Measure one padded batch in one graph, with the model's own dropouts."""
     import torch
 
     from engine.encoders.loading import load_sentence_transformer
     from engine.training.model.lora import add_lora, lora_parameters
     from engine.training.objectives.objective import Objective
 
-    data = training_data(options)
-    recipe = _recipe(options)
+    data = build_training_data(options)
+    recipe = _build_recipe(options)
     hardware = choose_hardware("cpu", purpose="train")
     torch.set_num_threads(hardware.threads)
     batch = BatchSampler(data, recipe).batch(0)
@@ -150,33 +153,34 @@ def plain(options: argparse.Namespace) -> dict[str, float]:
     queries = tokenizer([data.queries[i] for i in batch.queries], padding=True, **settings)
     chunks = tokenizer([data.chunks[i] for i in batch.chunks], padding="max_length", **settings)
 
-    def vectors(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+    def encode(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         hidden = transformer(**inputs).last_hidden_state.float()  # (b, t, d)
         mask = inputs["attention_mask"].unsqueeze(2).float()
         return torch.nn.functional.normalize((hidden * mask).sum(1) / mask.sum(1), dim=1)
 
     def step() -> float:
         optimizer.zero_grad()
-        value = loss(torch.cat([vectors(queries), vectors(chunks)]))
-        value.backward()
+        loss_value = loss(torch.cat([encode(queries), encode(chunks)]))
+        loss_value.backward()
         optimizer.step()
-        return value.item()
+        return loss_value.item()
 
-    places = [inputs["attention_mask"] for inputs in (queries, chunks)]
+    masks = [inputs["attention_mask"] for inputs in (queries, chunks)]
     counts = {
-        "tokens": sum(int(mask.sum()) for mask in places),
-        "padded": sum(mask.numel() for mask in places),
+        "tokens": sum(int(mask.sum()) for mask in masks),
+        "padded": sum(mask.numel() for mask in masks),
     }
-    return _timed(step, options.rounds) | counts
+    return _measure(step, options.rounds) | counts
 
 
 CHILDREN: dict[str, Callable[[argparse.Namespace], dict[str, float]]] = {
-    "plain": plain,
-    "ours": ours,
+    "plain": measure_plain,
+    "ours": measure_ours,
 }
 
 
-def _timed(step: Callable[[], float], rounds: int) -> dict[str, float]:
+def _measure(step: Callable[[], float], rounds: int) -> dict[str, float]:
+    """Return the seconds of the fastest round, and the loss of a step before them."""
     loss = step()
     best = float("inf")
     for _ in range(rounds):
@@ -191,15 +195,16 @@ def _timed(step: Callable[[], float], rounds: int) -> dict[str, float]:
 
 
 def _run_child(name: str) -> dict[str, float]:
+    """Measure in a process of its own."""
     command = [sys.executable, __file__, *sys.argv[1:], "--child", name]
-    done = subprocess.run(
+    child = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True
     )
-    result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    result: dict[str, float] = json.loads(child.stdout.splitlines()[-1])
     return result
 
 
-def _recipe(options: argparse.Namespace) -> TrainingConfig:
+def _build_recipe(options: argparse.Namespace) -> TrainingConfig:
     # Without the base encoder's part in the teacher, which is precomputed and no work of the step.
     return replace(
         PRESETS["standard"],
@@ -209,26 +214,22 @@ def _recipe(options: argparse.Namespace) -> TrainingConfig:
     )
 
 
-def training_data(options: argparse.Namespace) -> TrainingData:
+def build_training_data(options: argparse.Namespace) -> TrainingData:
+    """Return data of a data set's chunks, or of made ones."""
     rng = random.Random(0)
     if options.dataset:
         with (options.dataset / "corpus.jsonl").open(encoding="utf-8") as lines:
             chunks = [json.loads(line)["text"] for line in lines][:2000]
     else:
-        chunks = [
-            " ".join(rng.choices(WORDS, k=max(5, min(220, int(rng.lognormvariate(3.6, 0.6))))))
-            for _ in range(500)
-        ]
+        chunks = []
+        for _ in range(500):
+            word_count = int(rng.lognormvariate(3.6, 0.6))
+            chunks.append(" ".join(rng.choices(WORDS, k=max(5, min(220, word_count)))))
     positives = [rng.randrange(len(chunks)) for _ in range(options.queries)]
-    queries = [" ".join(rng.choices(chunks[p].split() or ["a"], k=8)) for p in positives]
+    queries = [" ".join(rng.choices(chunks[row].split() or ["a"], k=8)) for row in positives]
     ids = np.array([rng.sample(range(len(chunks)), 50) for _ in queries])
-    return TrainingData(
-        queries,
-        np.array(positives),
-        ids,
-        np.linspace(20, 1, 50, dtype=np.float32)[None].repeat(len(ids), 0),
-        chunks,
-    )
+    scores = np.linspace(20, 1, 50, dtype=np.float32)[None].repeat(len(ids), 0)
+    return TrainingData(queries, np.array(positives), ids, scores, chunks)
 
 
 def _options() -> argparse.Namespace:

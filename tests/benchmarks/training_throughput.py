@@ -1,5 +1,4 @@
-"""Tokens per second of the real training loop, and their share of the matrix speed that is
-measured on the same device.
+"""Tokens per second of the real training loop, and their share of the device's matrix speed.
 
     python tests/benchmarks/training_throughput.py [--shape minilm|decoder-1.5b|tiny] [--device
     auto|cpu|cuda] [--steps N]
@@ -27,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fixtures.tiny_decoder import build_tiny_decoder
 from fixtures.tiny_model import write_json
-from training_step import training_data
+from training_step import build_training_data
 
 from engine.core.environment import prepare
 from engine.core.events import Choice, Event, TrainStep
@@ -59,6 +58,7 @@ DECODERS = {
 
 
 def main() -> None:
+    """Train, and print the speed."""
     prepare()
     options = _options()
     hardware = choose_hardware(options.device, purpose="train")
@@ -66,15 +66,15 @@ def main() -> None:
         if options.shape == "minilm":
             model = resolve_model()
         else:
-            model = resolve_model(str(_decoder(Path(folder), options.shape)))
+            model = resolve_model(str(_build_decoder(Path(folder), options.shape)))
         size = model_size(model)
-        seen = list[TrainStep]()
+        steps = list[TrainStep]()
 
-        def watch(event: Event) -> None:
+        def note(event: Event) -> None:
             if isinstance(event, Choice):
                 print(f"{event.setting}: {event.value} ({event.reason})")
             elif isinstance(event, TrainStep):
-                seen.append(event)
+                steps.append(event)
 
         # Random decoders diverge at the usual rate. The rate changes nothing about the speed.
         recipe = replace(
@@ -84,56 +84,52 @@ def main() -> None:
             teacher="bm25",
             learning_rate=1e-6,
         )
-        data = training_data(argparse.Namespace(dataset=None, queries=2000))
-        train(
-            Job(model, data, recipe, hardware, Path(folder) / "checkpoints", watch, lambda: False)
-        )
-        counted = [event.tokens_per_second for event in seen[len(seen) // 2 :]]
-        pace = sum(counted) / len(counted)
-        peak = matrix_speed(hardware)
-    work = pace * 4 * size.in_blocks
+        data = build_training_data(argparse.Namespace(dataset=None, queries=2000))
+        train(Job(model, data, recipe, hardware, Path(folder) / "checkpoints", note, lambda: False))
+        counted = [step.tokens_per_second for step in steps[len(steps) // 2 :]]
+        tokens_per_second = sum(counted) / len(counted)
+        matrix_speed = measure_matrix_speed(hardware)
+    speed = tokens_per_second * 4 * size.in_blocks
     print(
-        f"{options.shape}, {hardware.device}, {hardware.dtype}: {pace:,.0f} tokens/s,"
-        f" {work / 1e12:.2f} of {peak / 1e12:.2f} TFLOP/s measured: {work / peak:.1%};"
-        f" {seen[-1].memory_mb:,.0f} MB in use"
+        f"{options.shape}, {hardware.device}, {hardware.dtype}: {tokens_per_second:,.0f} tokens/s,"
+        f" {speed / 1e12:.2f} of {matrix_speed / 1e12:.2f} TFLOP/s measured:"
+        f" {speed / matrix_speed:.1%}; {steps[-1].memory_mb:,.0f} MB in use"
     )
 
 
-def matrix_speed(hardware: Hardware) -> float:
-    """Operations per second of the best of ten matrix products."""
+def measure_matrix_speed(hardware: Hardware) -> float:
+    """Return the operations per second of the best of ten matrix products."""
     import torch
 
     width = 1024 if hardware.device == "cpu" else 8192
-    one = torch.randn(width, width, device=hardware.device).to(getattr(torch, hardware.dtype))
+    dtype = getattr(torch, hardware.dtype)
+    matrix = torch.randn(width, width, device=hardware.device).to(dtype)
     best = float("inf")
     for _ in range(10):
         started = time.perf_counter()
-        product = one @ one
+        product = matrix @ matrix
         product[0, 0].item()  # waits for the GPU
         best = min(best, time.perf_counter() - started)
     return 2 * width**3 / best
 
 
-def _decoder(folder: Path, shape: str) -> Path:
-    """The tiny decoder's tokenizer around a model of another shape, its weights in bfloat16."""
+def _build_decoder(folder: Path, shape: str) -> Path:
+    """Put the tiny decoder's tokenizer around a model of another shape, in bfloat16."""
     import json
 
     import torch
     from transformers import Qwen2Config, Qwen2Model
 
-    place = build_tiny_decoder(folder / "model", "gte-qwen2")
-    vocabulary = json.loads((place / "config.json").read_text())["vocab_size"]
+    model_folder = build_tiny_decoder(folder / "model", "gte-qwen2")
+    vocabulary_size = json.loads((model_folder / "config.json").read_text())["vocab_size"]
     torch.manual_seed(0)
-    measures: dict[str, Any] = DECODERS[shape]
-    Qwen2Model(Qwen2Config(vocab_size=vocabulary, use_cache=False, **measures)).to(
-        torch.bfloat16
-    ).save_pretrained(place)
-    pooling = json.loads((place / "1_Pooling" / "config.json").read_text())
-    write_json(
-        place / "1_Pooling" / "config.json",
-        {**pooling, "word_embedding_dimension": measures["hidden_size"]},
-    )
-    return place
+    dimensions: dict[str, Any] = DECODERS[shape]
+    config = Qwen2Config(vocab_size=vocabulary_size, use_cache=False, **dimensions)
+    Qwen2Model(config).to(torch.bfloat16).save_pretrained(model_folder)
+    pooling_file = model_folder / "1_Pooling" / "config.json"
+    pooling = json.loads(pooling_file.read_text())
+    write_json(pooling_file, {**pooling, "word_embedding_dimension": dimensions["hidden_size"]})
+    return model_folder
 
 
 def _options() -> argparse.Namespace:

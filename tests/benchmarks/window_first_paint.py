@@ -76,21 +76,9 @@ def main() -> None:
         print(f"window_first_paint: not installed here: {', '.join(missing)}")
         return
     read, write = os.pipe()
-    server = subprocess.Popen(
-        [
-            "Xvfb",
-            "-displayfd",
-            str(write),
-            "-screen",
-            "0",
-            "1280x800x24",
-            "-nolisten",
-            "tcp",
-            "-noreset",
-        ],
-        pass_fds=[write],
-        stderr=subprocess.DEVNULL,
-    )
+    command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x800x24"]
+    command += ["-nolisten", "tcp", "-noreset"]
+    server = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
     os.close(write)
     with os.fdopen(read) as number, tempfile.TemporaryDirectory() as home:
         environment = {
