@@ -36,7 +36,7 @@ def format_progress(run: RunState, separator: str = " · ", *, with_bar: bool = 
         last = run.steps[-1]
         return f"{separator}step {last.step:,} of {last.steps:,}"
     progress = run.stage(run.current).progress
-    # A complete count is of a part of the stage that is over: the stage does something else now.
+    # After a complete count the stage does something else, which it has not begun to count.
     if progress is None or progress.done >= progress.total:
         return ""
     bar = ""

@@ -271,13 +271,13 @@ class NewProjectScreen(Screen[str | None]):
             self.query_one(FolderTree).show_roots(list_roots(folder))
         self._is_picked = False
 
-    def _show_problem(self, where: str, error: EngineError | None, note: str = "") -> None:
-        """Show an error in the line `where`, or `note` if there is none."""
+    def _show_problem(self, selector: str, error: EngineError | None, note: str = "") -> None:
+        """Show an error in the line that `selector` names, or `note` if there is none."""
         if error is None:
-            self.query_one(where, SafeStatic).update(plain(note, "$text-muted"))
+            self.query_one(selector, SafeStatic).update(plain(note, "$text-muted"))
             return
         text = " ".join(filter(None, (error.what, error.why, error.to_do)))
-        self.query_one(where, SafeStatic).update(plain(f"✗ {text}", "$text-error"))
+        self.query_one(selector, SafeStatic).update(plain(f"✗ {text}", "$text-error"))
 
     # Making
 

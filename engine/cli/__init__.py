@@ -94,12 +94,12 @@ def _run() -> None:
 def _select_commands() -> typer.Typer:
     """Return the application with the named command only, or with all of them.
 
-    Preparing all commands takes a while.
+    Preparing commands takes time. Help, groups of commands and unknown names need all of them.
     """
     selected = copy(app)
     named = []
     for command in app.registered_commands:
-        # The slice holds the command's name, or nothing.
+        # Empty if `engine` is called without arguments.
         if command.callback and (command.name or command.callback.__name__) in sys.argv[1:2]:
             named.append(command)
     selected.registered_commands = named or app.registered_commands

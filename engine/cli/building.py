@@ -273,7 +273,10 @@ def _offer_teacher(project: Project, quoted: str) -> None:
 def _detach(
     project: Project, quoted: str, stages: tuple[str, ...], force: bool, as_json: bool
 ) -> None:
-    """Start a run in the background, and print its id."""
+    """Start a run in the background, and print its id.
+
+    `quoted`: the project as the user types it in the next command.
+    """
     from engine.core.errors import UsageError
     from engine.runs.detached import start
     from engine.training.compute.launch import find_launch

@@ -270,7 +270,10 @@ def graded_texts(project: ProjectFolder) -> frozenset[str]:
 
 
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
-    """Return all imported training queries if any of them has a grade, otherwise none."""
+    """Return all imported training queries if any of them has a grade, otherwise none.
+
+    Those without a grade among them are right answers, too: they count as grade 1.
+    """
     queries = imported_queries(project)
     if any(query.grade for query in queries):
         return queries

@@ -22,8 +22,8 @@ def draw_pool(
     """Return the chunks to rank for the queries of some sets, ascending by id.
 
     Of more than `most` chunks, these are a random sample of `most` and all that answer a query. The
-    best of any system are not added: a system whose best wrong chunks are all there would look
-    worse than one whose best are there by chance.
+    first chunks of a system's own ranking are not added: all wrong chunks that it prefers would
+    then be in the pool, those of other systems only by chance, and it would look worse than they.
     """
     if len(chunks) <= most:
         return chunks

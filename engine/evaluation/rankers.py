@@ -101,8 +101,8 @@ class Rankers:
     def find_allowed(self, queries: QuerySet) -> AllowedChunks:
         """Return the chunks to rank for each query.
 
-        These are the chunks of the documents that it names (all if none), without those that are
-        neither right nor wrong.
+        These are the chunks of the documents that the query names, or of all documents if it names
+        none, without those that are neither right nor wrong for it.
         """
         chunks_of: dict[frozenset[int], Ids] = {}
         allowed: list[Ids | AllExcept | None] = []
@@ -110,14 +110,14 @@ class Rankers:
             documents = match.documents
             if documents and documents not in chunks_of:
                 chunks_of[documents] = self.ids[np.isin(self._owners, list(documents))]
-            named = chunks_of.get(documents)
+            chunks = chunks_of.get(documents)
             excluded = np.array(sorted(queries.ignored_by(row)), dtype=np.int64)
             if not len(excluded):
-                allowed.append(named)
-            elif named is None:
+                allowed.append(chunks)
+            elif chunks is None:
                 allowed.append(AllExcept(excluded))
             else:
-                allowed.append(np.setdiff1d(named, excluded))
+                allowed.append(np.setdiff1d(chunks, excluded))
         return allowed
 
     def bm25(self, texts: Sequence[str], allowed: AllowedChunks) -> tuple[Ids, Floats]:

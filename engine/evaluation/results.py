@@ -136,7 +136,10 @@ def _build_in_use(chosen: ModeSelection, trained: AdapterInfo) -> InUseInfo:
 def _compare_systems(
     context: StageContext, work: Evaluation, queries: QuerySet, selection: Selection
 ) -> Comparison:
-    """Compare the systems on a query set; queries that may flatter and prove nothing say so."""
+    """Compare the systems on a query set.
+
+    If its queries may flatter and prove nothing, no difference counts as better or worse.
+    """
     from engine.evaluation.comparison import compare
 
     order = sort_systems(name for name in queries.rankings if not name.startswith(INTERPOLATED))

@@ -68,11 +68,12 @@ class IndexStage(Stage):
         undetected = context.store.count_without_language()
         with ThreadPoolExecutor(1) as background:
             if undetected:
-                # While its model is decompressed, the interpreter is free for what follows.
+                # The model that detects languages is decompressed without holding the GIL.
                 background.submit(load_identifier)
             live = context.store.chunk_ids()
             if former is not None:
-                # Its checksums are remembered for the update. A damaged index is rebuilt.
+                # Hash its files meanwhile; the update looks the hashes up (`remembered_sha256`).
+                # A damaged index is rebuilt.
                 with suppress(DamagedError):
                     read_manifest(context.project.path / former.folder)
         _store_languages(context, ThrottledProgress(context, undetected, "documents"))

@@ -104,5 +104,5 @@ def _may_rerank(rerank: bool | None, searcher: ThreadSearcher) -> bool:
     try:
         has_reranker = bool(searcher.project.settings().search.reranker)
         return has_reranker and searcher.look().may_rerank("bm25")
-    except EngineError:  # the search reports it
+    except EngineError:  # the search itself fails for the same reason, and reports it
         return False

@@ -434,7 +434,10 @@ class VectorIndex:
 
 
 def _write_graph(path: Path, count: int, manifest: dict[str, Any], block: int) -> None:
-    """Write the graph of a file of `count` rows next to it."""
+    """Write the HNSW graph of the `count` rows in the file `path`, next to that file.
+
+    Rows are read in blocks of `block`.
+    """
     import numpy as np
 
     from engine.vectors.graph import graph_of, write_graph

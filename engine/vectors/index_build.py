@@ -112,8 +112,11 @@ class IndexBuild:
         return self._context.fingerprint
 
     def _build_info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
-        """Return the record of this index, as one of semantic search if it is that."""
-        info = _build_info(self._context, encoder, self._chosen, len(self._ids))
+        """Return the record of this index, of the kind that it is.
+
+        `shared`: see `SemanticVectorsInfo`.
+        """
+        info = _build_vectors_info(self._context, encoder, self._chosen, len(self._ids))
         if self._kind is SemanticVectorsInfo:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
         return info
@@ -206,10 +209,13 @@ class IndexBuild:
         return rows, index
 
 
-def _build_info(
+def _build_vectors_info(
     context: StageContext, encoder: Encoder, chosen: EncoderInUse, chunks: int
 ) -> VectorsInfo:
-    """Return the record of an index of so many chunks, which `encoder` embeds."""
+    """Return the record of an index of so many chunks, without its kind.
+
+    `encoder` embeds the chunks; `chosen` is what evaluation chose for chunks and queries.
+    """
     settings = context.settings.encoder
     source = encoder_source(settings)
     lexical = context.store.artifact(LexicalInfo)

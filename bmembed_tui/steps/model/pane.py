@@ -117,7 +117,7 @@ class ModelPane(StepPane):
         yield ChangeLine(self.ask, id="model-change")
 
     def on_mount(self) -> None:
-        self._show_encoder("bundled")
+        self._show_encoder_fields("bundled")
 
     def enter(self) -> None:
         super().enter()
@@ -127,7 +127,7 @@ class ModelPane(StepPane):
 
     def leave(self) -> None:
         if self.query_one(ChangeLine).waiting:
-            self._restore()
+            self._show_configured_encoder()
         self.query_one(ChangeLine).clear()
 
     def show_status(self, status: ProjectStatus) -> None:
@@ -138,6 +138,7 @@ class ModelPane(StepPane):
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
+        """Show the settings, and examine the machine if they have changed."""
         show_error = self.query_one("#model-note", SafeStatic).update
         answer = await await_or_show_error(self, self.ask(ReadSettings()), show_error)
         if answer is None:
@@ -145,8 +146,9 @@ class ModelPane(StepPane):
         former = self._settings
         self._settings = validate(answer.settings)
         self._preset_values = answer.preset
+        # Otherwise what is typed, but not yet proposed, stays.
         if former is None or former.encoder != self._settings.encoder:
-            self._restore()
+            self._show_configured_encoder()
         self._show_choices()
         if former != self._settings:
             self.examine()
@@ -157,8 +159,8 @@ class ModelPane(StepPane):
             return self._settings.encoder
         return EncoderSettings()
 
-    def _restore(self) -> None:
-        """Show the encoder that is set."""
+    def _show_configured_encoder(self) -> None:
+        """Show the encoder that project.toml names, in place of what was chosen or typed."""
         encoder = self._encoder
         is_bundled = encoder.model in BUNDLED
         if encoder.endpoint:
@@ -168,7 +170,7 @@ class ModelPane(StepPane):
         else:
             kind = "folder"
         self.query_one("#model-encoder", ChoiceRow).show(kind)
-        self._show_encoder(kind)
+        self._show_encoder_fields(kind)
         if not is_bundled:
             self.query_one("#model-folder", PathField).pick(Path(encoder.model))
         self.query_one("#model-endpoint", Field).value = visible(encoder.endpoint)
@@ -186,7 +188,7 @@ class ModelPane(StepPane):
         note = format_preset(self._settings.training, self._preset_values)
         self.query_one("#preset-note", SafeStatic).update(note)
 
-    def _show_encoder(self, kind: str) -> None:
+    def _show_encoder_fields(self, kind: str) -> None:
         """Show the fields for an encoder that is bundled, in a folder or on a server."""
         models = self.query_one(ModelList)
         if kind == "folder" and not models.display:
@@ -230,7 +232,7 @@ class ModelPane(StepPane):
 
     @work(exclusive=True, group="doctor")
     async def examine(self) -> None:
-        """Show what the engine's doctor finds; earlier findings stay until then."""
+        """Examine the machine and the configured encoder; earlier findings stay until then."""
         show_error = self.query_one("#machine", HangingStatic).show
         answer = await await_or_show_error(self, self.ask(Examine()), show_error)
         if answer is not None:
@@ -265,7 +267,7 @@ class ModelPane(StepPane):
         if event.row.id in KEYS:
             change.propose({KEYS[event.row.id]: event.value})
             return
-        self._show_encoder(event.value)
+        self._show_encoder_fields(event.value)
         change.clear()
         note = self.query_one("#model-note", SafeStatic)
         if event.value == "folder":
@@ -327,13 +329,13 @@ class ModelPane(StepPane):
     @on(ChangeLine.Written)
     def _show_written(self, event: ChangeLine.Written) -> None:
         self._settings = validate(event.settings)
-        self._restore()
+        self._show_configured_encoder()
         self.host.load()
         self.examine()
 
     @on(ChangeLine.Dropped)
     def _revert(self) -> None:
-        self._restore()
+        self._show_configured_encoder()
         self.examine()
 
     def action_primary(self) -> None:

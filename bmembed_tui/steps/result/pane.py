@@ -202,6 +202,7 @@ class ResultPane(StepPane):
         self.query_one("#changes").display = bool(lines)
 
     def _draw_buttons(self) -> None:
+        """Draw the buttons, the first with the next thing to do, and why figures are outdated."""
         status = self.host.status
         reason = ""
         if not self.host.is_busy:

@@ -64,18 +64,20 @@ class TeacherCost:
 class AdaptationOffer:
     """What an adaptation would take and what it could show.
 
-    `seconds`: of each stage with work to do; `unknown`: stages whose time is not known; both are
-    empty for a minute or two, or if all is `up_to_date`. `rung`: the
-    best kind of evidence, with `queries` of them; `needed` of them show a gain of `points` of
-    nDCG@10. Judged questions decide from `judged_needed` on. `helps`: what would help more, the
-    least effort first. `possible`: whether any kind has enough queries to decide at all.
-    `measured`: whether `needed` comes from an evaluation of this project, not from usual values.
-    `counted`: if false, there may be more queries, as the training queries are not made yet.
-    `flattery`: points of semantic search by which queries of the `rung` may flatter; they prove
-    only larger gains. `expects`: without proof the adapted encoder may come into use from
-    experience.
-    `index_megabytes`: disk space of a second vector index, should only one search mode use the
-    adapted encoder. `teacher`: the reranker that teaches, or could; None without one.
+    `seconds` is the time of each stage with work to do, `unknown` the stages whose time is not
+    known; both are empty if it takes a minute or two, or if all is `up_to_date`.
+
+    `rung` is the best kind of evidence, with `queries` of them. `needed` of them show a gain of
+    `points` of nDCG@10; `measured`: that number comes from an evaluation of this project, not from
+    usual values. `counted`: if false, there may be more queries, as the training queries are not
+    made yet. `flattery`: how many points too good semantic search may look on queries of the
+    `rung`, so that only larger gains are proved. `possible`: some kind has enough queries to decide
+    at all; judged questions decide from `judged_needed` on. `expects`: even without proof, the
+    adapted encoder may come into use from experience.
+
+    `helps` is what would help more, the least effort first. `index_megabytes` is the disk space of
+    a second vector index, should only one search mode use the adapted encoder. `teacher` is the
+    reranker that teaches, or could; None without one.
     """
 
     seconds: dict[str, float]

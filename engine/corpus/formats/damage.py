@@ -28,11 +28,12 @@ _DESCRIPTIONS = (
 
 
 def describe_damage(message: object) -> str:
-    """Return the reason for the ledger, made from a library's error `message`.
+    """Return why a file is damaged, in plain words, from a library's error `message`.
 
     It names the damaged part if the message does. An unknown message is kept.
     """
     line = " ".join(str(message)[:_MAX_EXAMINED].split()).rstrip(".")
+    # A name such as `missing.xml` must not match a pattern.
     bare_line = remove_names(line)
     for pattern, description in _DESCRIPTIONS:
         if re.search(pattern, bare_line, re.IGNORECASE):

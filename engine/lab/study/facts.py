@@ -63,7 +63,10 @@ def _list_statistics(project: ProjectFolder) -> Labelled:
 
 
 def _list_questions(project: ProjectFolder) -> Labelled:
-    """Yield the first judged questions and their answers: evidence, or how documents begin."""
+    """Yield the first judged questions and their answers.
+
+    The answers are evidence, else the document's path, else the beginnings of relevant documents.
+    """
     with closing(project.store()) as store:
         documents = store.documents()
         ids = {document.external_id or document.path: document.id for document in documents}

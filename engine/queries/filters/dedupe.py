@@ -30,6 +30,7 @@ def deduplicate(
     counts = Counter(chain.from_iterable(shingles))
 
     def find_near_duplicate(row: int, candidates: set[int]) -> int | None:
+        """Return the first of the `candidates`, rows of kept queries, that `row` nearly equals."""
         for other in sorted(candidates):
             if jaccard(shingles[row], shingles[other]) < threshold:
                 continue

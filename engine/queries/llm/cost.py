@@ -42,12 +42,12 @@ class Pace:
 
     def chunks_within(self, budget: Budget, total: int) -> int:
         """Estimate how many of `total` chunks the budget reaches at this pace."""
-        reached = [total]
+        limits = [total]
         if self.queries:
-            reached.append(math.ceil(budget.queries * self.chunks / self.queries))
+            limits.append(math.ceil(budget.queries * self.chunks / self.queries))
         if budget.seconds and self.seconds:
-            reached.append(math.ceil(budget.seconds / self.seconds_per_chunk))
-        return min(reached)
+            limits.append(math.ceil(budget.seconds / self.seconds_per_chunk))
+        return min(limits)
 
     def summary(self) -> str:
         """Describe the pace in words."""

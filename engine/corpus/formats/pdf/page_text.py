@@ -102,9 +102,7 @@ class PageText:
 
     @cached_property
     def _text(self) -> str:
-        """The letters by PDFium's index as a text, with a blank for those that it leaves out."""
-        if "" not in self.letters:
-            return "".join(self.letters)
+        """The letters by PDFium's index as a text, with a blank for each that `plain` lacks."""
         return "".join(letter or " " for letter in self.letters)
 
     def read_all(self) -> str:

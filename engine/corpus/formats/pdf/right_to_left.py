@@ -53,23 +53,26 @@ def runs_right_to_left(text: str) -> bool:
     return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None
 
 
-def read_in_order(page: Any) -> str:
+def read_in_order(text_page: Any) -> str:
     """Return the text of a text page of pypdfium2 in reading order.
 
     Lines without such letters stay as PDFium gives them.
     """
     lines: list[str] = []
-    chars = _read_visible_chars(page)
+    chars = _read_visible_chars(text_page)
     for is_line_end, line in groupby(chars, lambda char: char.text in "\r\n"):
         if not is_line_end:
             lines.append("".join(char.text for char in _order_line(list(line))))
     return "\n".join(lines)
 
 
-def _read_visible_chars(page: Any) -> Iterator[_PlacedChar]:
-    """Yield the characters of a text page within the page, without halves of surrogate pairs."""
-    left, bottom, right, top = page.page.get_bbox()
-    for char in _read_chars(page):
+def _read_visible_chars(text_page: Any) -> Iterator[_PlacedChar]:
+    """Yield the characters of a text page within the page, without halves of surrogate pairs.
+
+    Line ends that PDFium adds have no width; they are kept wherever they are.
+    """
+    left, bottom, right, top = text_page.page.get_bbox()
+    for char in _read_chars(text_page):
         is_outside_width = char.right < left or char.left > right
         is_outside_height = char.top < bottom or char.bottom > top
         if char.left < char.right and (is_outside_width or is_outside_height):
@@ -78,15 +81,15 @@ def _read_visible_chars(page: Any) -> Iterator[_PlacedChar]:
             yield char
 
 
-def _read_chars(page: Any) -> Iterator[_PlacedChar]:
+def _read_chars(text_page: Any) -> Iterator[_PlacedChar]:
     """Yield all characters of a text page of pypdfium2 in PDFium's order."""
     from pypdfium2 import raw
 
-    for index in range(raw.FPDFText_CountChars(page)):
+    for index in range(raw.FPDFText_CountChars(text_page)):
         place = raw.FS_RECTF()
         # The box is as high as the font, so that a dash overlaps with its neighbours.
-        raw.FPDFText_GetLooseCharBox(page, index, byref(place))
-        text = chr(raw.FPDFText_GetUnicode(page, index))
+        raw.FPDFText_GetLooseCharBox(text_page, index, byref(place))
+        text = chr(raw.FPDFText_GetUnicode(text_page, index))
         yield _PlacedChar(text, place.left, place.right, place.bottom, place.top)
 
 
