@@ -228,18 +228,18 @@ def _find_labelled(
     These are the chunks under that heading, in a document of that title or file name, or answering
     a query of those words. A query without a chunk is about its whole document.
     """
-    written: defaultdict[tuple[int, int | None], set[Label]] = defaultdict(set)
+    query_labels: defaultdict[tuple[int, int | None], set[Label]] = defaultdict(set)
     for query in queries:
-        written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
-    labelled: defaultdict[Label, set[int]] = defaultdict(set)
+        query_labels[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
+    rows_by_label: defaultdict[Label, set[int]] = defaultdict(set)
     for row, chunk in enumerate(chunks):
         labels = {frozenset(folded_words(heading)) for heading in chunk.headings}
         labels |= names.get(chunk.document_id, set())
-        labels |= written.get((chunk.document_id, None), set())
-        labels |= written.get((chunk.document_id, chunk.id), set())
+        labels |= query_labels.get((chunk.document_id, None), set())
+        labels |= query_labels.get((chunk.document_id, chunk.id), set())
         for label in labels:
-            labelled[label].add(row)
-    return labelled
+            rows_by_label[label].add(row)
+    return rows_by_label
 
 
 def _read_names(documents: Iterable[Document]) -> dict[int, set[Label]]:

@@ -171,9 +171,9 @@ class RerankerTrial:
         assert queries.rung is not None, "`_build_ladder` selects sets with a rung"
         texts = self._texts(queries)
         rows = self._sample_rows(queries)
-        former = self._rankings(queries)[rows]  # (q, depth)
+        without_reranker = self._rankings(queries)[rows]  # (q, depth)
         # Chunks below the first `passages` keep their places.
-        reranked = former.copy()
+        reranked = without_reranker.copy()
         for index, row in enumerate(rows):
             self._context.check_stop()
             chunks = self._first_chunks(queries, row, self._passages)
@@ -183,7 +183,7 @@ class RerankerTrial:
             self._context.progress(index + 1, len(rows), "queries (reranked)")
         judgments = [queries.judgments[row] for row in rows]
         values = {}
-        for name, ids in ((WITHOUT, former), (WITH, reranked)):
+        for name, ids in ((WITHOUT, without_reranker), (WITH, reranked)):
             values[name] = measure_ndcg(ids, judgments, self._document_of)
         return Evidence(queries.rung, values, clusters_of(judgments))
 

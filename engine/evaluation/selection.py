@@ -229,12 +229,12 @@ class EncoderChooser:
         encoder with the share that suited it best on public collections.
         """
         reference = hybrid_option(BASE, self.reference_share)
-        every = self._list_hybrid_options((BASE, *encoders))
-        options = [option for option in every if option != reference]
-        usual = [hybrid_option(name, self.usual_share(name)) for name in encoders]
+        all_options = self._list_hybrid_options((BASE, *encoders))
+        options = [option for option in all_options if option != reference]
+        usual_options = [hybrid_option(name, self.usual_share(name)) for name in encoders]
         ladder = []
         for queries in self._list_deciding_sets():
-            compared = options if queries.rung in DECIDE_SHARE else usual
+            compared = options if queries.rung in DECIDE_SHARE else usual_options
             ladder.append(self._measure_options(queries, [reference, *compared]))
         return self._decide("hybrid", ladder, reference, options)
 
@@ -257,9 +257,11 @@ class EncoderChooser:
         reference = self.reference_share
         shares: list[float | None] = [reference]
         if self.settings.search.fusion == "auto" and reference is not None:
-            tried = FOREIGN_SHARES if reference == FOREIGN else SHARES
+            shares_to_try = FOREIGN_SHARES if reference == FOREIGN else SHARES
             # Rounded, since 0.5 − 0.4 and 0.6 − 0.5 are not equal floats.
-            shares = sorted(tried, key=lambda share: (round(abs(share - reference), 1), share))
+            shares = sorted(
+                shares_to_try, key=lambda share: (round(abs(share - reference), 1), share)
+            )
         options = []
         for name in encoders:
             options += [hybrid_option(name, share) for share in shares]
@@ -354,8 +356,8 @@ class EncoderChooser:
         others = [name for name in judged.systems if name not in rankings]
         if others:
             extended.append(judged.select_systems((reference.name, *others)))
-        below = [evidence for evidence in ladder if evidence is not judged]
-        return extended + below
+        other_rungs = [evidence for evidence in ladder if evidence is not judged]
+        return extended + other_rungs
 
     def _find_contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
         """Return the candidate whose lists people compared with the reference's."""

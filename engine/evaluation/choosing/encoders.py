@@ -147,21 +147,21 @@ def _compare_trials(
     trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int
 ) -> EncoderComparison:
     """Compare the encoders on the queries of one rung, which `choose_shown` chooses."""
-    done: dict[str, EncoderTrial] = {}
+    finished: dict[str, EncoderTrial] = {}
     results = []
     for name, outcome in trials.items():
         if isinstance(outcome, EncoderTrial):
-            done[name] = outcome
+            finished[name] = outcome
             results.append(EncoderResult(name, outcome))
         else:
             results.append(EncoderResult(name, None, outcome))
-    if not done:
+    if not finished:
         return EncoderComparison(tuple(results))
-    first = next(iter(done))
-    rungs = [rung for rung in RUNGS if rung in done[first].rungs]
-    shown = choose_shown([_build_evidence(rung, done) for rung in rungs], first)
+    first = next(iter(finished))
+    rungs = [rung for rung in RUNGS if rung in finished[first].rungs]
+    shown = choose_shown([_build_evidence(rung, finished) for rung in rungs], first)
     values = {}
-    for name, trial in done.items():
+    for name, trial in finished.items():
         figures = trial.rungs[shown.rung]
         values[name] = {
             SEMANTIC: np.array(figures.semantic),
@@ -169,10 +169,10 @@ def _compare_trials(
             BM25: np.array(figures.bm25),
         }
     pairs = {}
-    if OWN in done:
-        pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in done if name != OWN}
+    if OWN in finished:
+        pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in finished if name != OWN}
     intervals, gaps = compare_values(values, pairs, samples, seed, shown.clusters)
-    queries_of_documents = Counter(done[first].rungs[shown.rung].documents)
+    queries_of_documents = Counter(finished[first].rungs[shown.rung].documents)
     table = FigureTable(
         base=OWN,
         queries=shown.queries,
@@ -180,7 +180,7 @@ def _compare_trials(
         systems=intervals,
         differences={name: gap for (name, _), gap in gaps.items()},
         one_document=max(queries_of_documents.values()),
-        ranked=done[first].ranked,
+        ranked=finished[first].ranked,
     )
     if shown.rung not in CERTIFYING:
         table = table.of_flattering_queries()

@@ -32,9 +32,9 @@ FIXED: Changes = {
 }
 """Settings of all papers, unless a cell overrides them.
 
-The papers train a fixed number of steps and do not choose a checkpoint. They do not put a query's
-evidence into its lists. Their BM25 has no bonus for codes, and sees the same part of a chunk as
-encoders.
+The papers train a fixed number of steps and do not choose a checkpoint. They do not add the chunk
+that a query was made from to its lists. Their BM25 has no bonus for codes, and sees the same part
+of a chunk as encoders.
 """
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10")
 MAP = (MULTIHOP, "map@10")
