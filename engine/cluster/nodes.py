@@ -50,10 +50,10 @@ def check_ray() -> None:
 
 
 class Nodes(Generic[Shard, Result]):
-    """A function that is open on every node, to be called with shards from any thread.
+    """A function that is loaded on every node, to be called with shards from any thread.
 
     `capacity`: how many shards all nodes together process at once. `count`: the number of nodes.
-    Must be closed.
+    Call `close` at the end.
     """
 
     def __init__(
@@ -64,25 +64,25 @@ class Nodes(Generic[Shard, Result]):
         *,
         one_a_core: bool = False,
     ) -> None:
-        """Open the function on each node.
+        """Load the function on each node.
 
-        `opener`, a function of a module, is called on each node with `shared`, which is sent once
-        to each. `check` is called while this waits, and may raise. `one_a_core`: process as many
-        shards at once as a node has cores, instead of one. Raises UsageError if there is no
-        cluster, its token differs, its nodes require none, or versions differ; and what `opener`
-        raises.
+        `opener` is called once on each node with `shared`, and returns the function; it must be
+        importable there, so it is defined at the top level of a module. `check` is called while
+        this waits for the cluster, and may raise. `one_a_core`: process as many shards at once as a
+        node has cores, instead of one. Raises UsageError if there is no cluster, its token differs,
+        its nodes require no token, or versions differ; and whatever `opener` raises.
         """
         check_ray()
         self._check = check
         self._closed = False
-        # The actors with a free slot, each once for every shard that it may still take.
+        # Actors with free slots. An actor is in the queue once for each of its free slots.
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._ray = _connect(cluster_address())
         try:
-            # Ray stores it for workers that it restarts, too.
+            # Stored by Ray, so that workers that it restarts can read it, too.
             self._packed = self._ray.put(pickle.dumps((opener, shared)))
             alive = [node for node in self._ray.nodes() if node["Alive"]]
-            # A node that was started with `--num-cpus 0` is to do no work, unless all were.
+            # Nodes started with `--num-cpus 0` do no work, unless all nodes were started so.
             nodes = [node for node in alive if _count_cores(node)] or alive
             # Shards that each node processes at once.
             slots = [max(1, _count_cores(node)) if one_a_core else 1 for node in nodes]
@@ -93,7 +93,7 @@ class Nodes(Generic[Shard, Result]):
         except BaseException:
             self._ray.shutdown()
             raise
-        # One slot of each node after the other, so that the first shards go to different nodes.
+        # First one slot of every node, then the second slots, so that shards spread over nodes.
         for slot in range(max(slots)):
             for actor, count in zip(self._actors, slots, strict=True):
                 if slot < count:
@@ -105,8 +105,8 @@ class Nodes(Generic[Shard, Result]):
     def __call__(self, shard: Shard) -> Result:
         """Return the result of a shard.
 
-        Raises the EngineError of the shard, StageError for a fault or a lost cluster,
-        CancelledError once this is closed.
+        Raises the EngineError that the function raised, StageError for an internal fault or a lost
+        cluster, CancelledError once `close` was called.
         """
         actor = self._take_actor()
         try:
@@ -124,7 +124,7 @@ class Nodes(Generic[Shard, Result]):
     def in_order(self, shards: Iterable[Shard]) -> Iterator[Result]:
         """Yield the results of shards in their order.
 
-        At most one shard for each node waits besides those in progress.
+        `shards` is read ahead: up to one shard per node waits in addition to those in progress.
         """
         pending: deque[Future[Result]] = deque()
         for shard in shards:
@@ -140,16 +140,17 @@ class Nodes(Generic[Shard, Result]):
         self._threads.shutdown(wait=False, cancel_futures=True)
         for actor in self._actors:
             self._ray.kill(actor)
-        # Ray must not shut down while a thread waits for it: each gives its slot back at the end.
+        # Ray must not shut down while a thread waits for it. A thread gives its slot back when it
+        # has finished, so wait until all slots are free.
         for _ in range(self.capacity):
             self._free.get()
         self._ray.shutdown()
 
     def _start_actor(self, node: Any, slots: int) -> Any:
-        """Start a `Worker` on a node that takes this many shards at once."""
+        """Start a `Worker` on a node; it takes up to `slots` shards at once."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        # Without a claim on cores, actors of a lost node can join others on their nodes.
+        # `num_cpus` 0: actors of a lost node can restart on a node whose cores are all taken.
         options = {
             "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=True),
             "num_cpus": 0,
@@ -162,7 +163,10 @@ class Nodes(Generic[Shard, Result]):
         return actor.remote(__version__, max(1, _count_cores(node)), self._packed)
 
     def _check_nodes(self, addresses: list[str]) -> None:
-        """Raise UsageError for a node that is unfit or open, and what its `opener` has raised."""
+        """Raise UsageError for an unfit node or one without a token, or the `opener`'s error.
+
+        `addresses` are the nodes' addresses, in the order of the actors.
+        """
         answers = [actor.describe.remote() for actor in self._actors]
         for node, answer in zip(addresses, answers, strict=True):
             while not self._ray.wait([answer], timeout=_POLL_SECONDS)[0]:
@@ -170,7 +174,7 @@ class Nodes(Generic[Shard, Result]):
             try:
                 version, authentication, problem = self._ray.get(answer)
             except self._ray.exceptions.RayError as error:
-                # An open node may not even be able to answer.
+                # A node that requires no token may be unable to answer one that sends it.
                 if _is_open(self._ray.get_runtime_context().gcs_address):
                     raise _explain_open(node) from error
                 raise UsageError(
@@ -192,7 +196,7 @@ class Nodes(Generic[Shard, Result]):
             _raise_failed(problem)
 
     def _take_actor(self) -> Any:
-        """Wait for a free slot, and return its actor. Raises CancelledError once this is closed."""
+        """Wait for a free slot, and return its actor. Raises CancelledError after `close`."""
         while not self._closed:
             try:
                 return self._free.get(timeout=_POLL_SECONDS)
@@ -201,12 +205,13 @@ class Nodes(Generic[Shard, Result]):
         raise CancelledError("The run was cancelled.")
 
     def _wait_for(self, future: Future[Result]) -> Result:
+        """Return the result of `future`; meanwhile, call `check`, which may raise."""
         while not wait_for([future], _POLL_SECONDS).done:
             self._check()
         return future.result()
 
     def _explain_fault(self, error: Exception) -> StageError:
-        """Return the error for a shard without an answer: a fault in its function, or no node."""
+        """Return the error for a shard without a result: a fault in its function, or no node."""
         name = type(getattr(error, "cause", error)).__name__
         if not isinstance(error, self._ray.exceptions.RayTaskError):
             return lost(name)
@@ -220,14 +225,14 @@ class Nodes(Generic[Shard, Result]):
 
 
 def lost(how: str) -> StageError:
-    """Return the error if no node is left."""
+    """Return the error for a cluster of which no node is left; `how` names what Ray reported."""
     return StageError(
         f"The cluster is lost ({how}).", _WHY, _TO_DO, code="cluster-lost", command="run"
     )
 
 
 def _explain_open(node: str) -> UsageError:
-    """Return the error for a node that takes requests without a token."""
+    """Return the error for a node that accepts requests without a token."""
     return UsageError(
         f"The node {node} asks nobody for a token.",
         "Whoever reaches its ports could read the documents.",
@@ -237,7 +242,7 @@ def _explain_open(node: str) -> UsageError:
 
 
 def _is_open(address: str) -> bool:
-    """Return whether a process without a token may join the cluster, by trying it."""
+    """Return whether a process without a token can join the cluster at `address`, by trying it."""
     code = (
         "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False,"
         " configure_logging=False)"
@@ -247,8 +252,8 @@ def _is_open(address: str) -> bool:
     environ[AUTHENTICATION] = "disabled"
     command = [sys.executable, "-P", "-c", code, address]
     with suppress(subprocess.TimeoutExpired):
-        done = subprocess.run(command, env=environ, capture_output=True, timeout=_CONNECT_SECONDS)
-        return done.returncode == 0
+        joined = subprocess.run(command, env=environ, capture_output=True, timeout=_CONNECT_SECONDS)
+        return joined.returncode == 0
     return False
 
 
@@ -258,10 +263,7 @@ def _count_cores(node: Any) -> int:
 
 
 def _connect(address: str) -> Any:
-    """Connect Ray and return its module.
-
-    Raises UsageError.
-    """
+    """Connect to the cluster and return the module `ray`. Raises UsageError."""
     # Ray reads these variables when it is imported.
     os.environ.update({"RAY_USAGE_STATS_ENABLED": "0", AUTHENTICATION: "token"})
     import ray

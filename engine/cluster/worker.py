@@ -32,10 +32,10 @@ class Worker:
     def __init__(self, version: str, cores: int, packed: bytes) -> None:
         """Open the function, if both sides run the same `version`.
 
-        `packed`: a pickled opener (a function of a module) and its argument; it returns the
-        function that processes shards.
+        `cores`: the threads that libraries may use. `packed`: a pickled opener (a function of a
+        module) and its argument; the opener returns the function that processes shards.
         """
-        # Ray sets it to 1 for actors that ask for no core.
+        # Ray sets the variable to 1 for actors that claim no core.
         os.environ["OMP_NUM_THREADS"] = str(cores)
         environment.prepare_process()
         self._function: Any = None
@@ -47,11 +47,11 @@ class Worker:
     def describe(self) -> tuple[str, str, Failed | None]:
         """Return the program's version, the node's authentication, and why opening failed."""
         problem = self._function if isinstance(self._function, Failed) else None
-        # A tuple is read by every version of the program, also by one without this class.
+        # A tuple of strings can be read by any version of the program.
         return __version__, os.environ.get(AUTHENTICATION, ""), problem
 
     def work(self, shard: Any) -> Any:
-        """Return the result of a shard, or `Failed`."""
+        """Return the result of a shard, or `Failed` if the function raised an EngineError."""
         return _call(self._function, shard)
 
 

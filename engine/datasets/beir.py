@@ -46,17 +46,20 @@ class MalformedError(DatasetError):
 class ImportedQuery:
     """A training query from a user's file.
 
-    `document`: title, path or id of the document with the evidence. `grade`: the relevance of the
-    evidence, from 1; a query may occur several times, with different evidence. `kind`: how it is
-    worded; `imported` if its file does not say. `validation`: it only decides when training stops.
+    The same text may occur several times, with different evidence.
     """
 
     text: str
     evidence: tuple[str, ...] = ()
+    """Passages that answer the query."""
     document: str | None = None
+    """Title, path or id of the document with the evidence."""
     grade: int | None = None
+    """Relevance of the evidence, from 1."""
     kind: QueryKind = "imported"
+    """How the query is worded; `imported` if its file does not say."""
     validation: bool = False
+    """Whether the query only decides when training stops."""
 
 
 class BeirReader:
@@ -88,7 +91,7 @@ READER = BeirReader()
 def begins_corpus(path: Path) -> bool:
     """Return whether the first line of a corpus.jsonl is an entry of a BEIR data set.
 
-    A file that cannot be read is taken for one, so that its reader says why.
+    Also True for a file that cannot be read, so that `BeirReader` reports why.
     """
     try:
         with path.open("rb") as file:
@@ -109,8 +112,8 @@ def begins_corpus(path: Path) -> bool:
 def read_beir_judgments(folder: Path, split: str = "test") -> list[JudgedQuery]:
     """Read the judged queries of a BEIR folder: queries.jsonl with qrels/`split`.tsv, in order.
 
-    `grades` are the (document id, score) with scores above 0; queries without any are left out.
-    Raises DatasetError.
+    Their `grades` are pairs (document id, score) with scores above 0; queries without such a score
+    are left out. Raises DatasetError.
     """
     path = folder / "queries.jsonl"
     grades_of = _read_qrels(folder / "qrels" / f"{split}.tsv")
@@ -143,7 +146,7 @@ def read_evidence_questions(path: Path) -> list[JudgedQuery]:
         document = _read_text(row, "path", place, default="") or None
         content = json.dumps([text, evidence, document])
         key = hashlib.sha256(content.encode()).hexdigest()[:16]
-        # A question that stands in several lines has the further answers of all of them.
+        # A question that occurs on several lines gets the further answers of all of them.
         query = judged.get(key, JudgedQuery(key, text, evidence, path=document))
         also = dict.fromkeys((*query.also, *_read_further_answers(row, place)))
         judged[key] = replace(query, also=tuple(also))
@@ -208,7 +211,7 @@ def _read_kind(row: Row) -> QueryKind:
 
 
 def _read_further_answers(row: Row, place: str) -> tuple[FurtherAnswer, ...]:
-    """Return the entries of `also`: documents, passages of them, or passages anywhere."""
+    """Return the entries of `also`: a document, passages in a document, or passages anywhere."""
     entries = row.get("also") or []
     if not isinstance(entries, list):
         raise MalformedError(place, "the key 'also' is not a list")
@@ -225,7 +228,7 @@ def _read_further_answers(row: Row, place: str) -> tuple[FurtherAnswer, ...]:
 
 
 def _read_qrels(path: Path) -> dict[str, dict[str, int]]:
-    """Read the scores above 0, rounded: query id → document id → score."""
+    """Return query id → document id → score, with scores above 0, rounded."""
     grades: dict[str, dict[str, int]] = {}
     for number, line in enumerate(_read_lines(path), 1):
         if not line.strip():
@@ -305,14 +308,14 @@ def _parse(text: str, place: str) -> Any:
 
 
 def _check_object(row: Any, place: str) -> Row:
-    """Return a JSON value that must be an object."""
+    """Return the JSON value `row`. Raises MalformedError if it is not an object."""
     if not isinstance(row, dict):
         raise MalformedError(place, "it is not a JSON object")
     return row
 
 
 def _read_identifier(row: Row, key: str, place: str) -> str:
-    """Return an id, which may be a whole number in the file."""
+    """Return the id at `key` as text; in the file it may be a whole number, such as 42."""
     value = row.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise MalformedError(place, f"the key '{key}' is missing or not a string")
@@ -335,11 +338,14 @@ def _read_text(row: Row, key: str, place: str, default: str | None = None) -> st
 
 
 def _read_evidence(row: Row, keys: tuple[str, ...], place: str) -> tuple[str, ...]:
-    """Return the strings that are not blank of the first of the `keys` that the row has."""
-    given = [key for key in keys if row.get(key) is not None]
-    if not given:
+    """Return the non-blank strings at the first of the `keys` that the row has.
+
+    The value may be a single string. Returns () if the row has none of the keys.
+    """
+    present_keys = [key for key in keys if row.get(key) is not None]
+    if not present_keys:
         return ()
-    key = given[0]
+    key = present_keys[0]
     values = row[key]
     if isinstance(values, str):
         values = [values]
@@ -355,9 +361,9 @@ def _unreadable(path: Path, error: OSError) -> DatasetError:
         " file is JSONL."
     )
     if path.suffix == ".tsv":
-        others = sorted(file.name for file in path.parent.glob("*.tsv"))
-        if others:
-            hint = f"Give the split a name from {', '.join(others)}."
+        splits = sorted(file.name for file in path.parent.glob("*.tsv"))
+        if splits:
+            hint = f"Give the split a name from {', '.join(splits)}."
     return DatasetError(
         f"{path} cannot be read.", f"{error.strerror}.", hint, code="dataset-unreadable"
     )

@@ -31,13 +31,13 @@ Row = TypeVar("Row")
 MARKS_FILE = "judgments-app.jsonl"
 """File of the hits that the user has marked; unlike imported files, every mark rewrites it."""
 MARKED = "user:"
-"""Prefix of the keys of its queries."""
+"""Prefix of the keys of queries whose hits the user has marked."""
 VALIDATION = "queries-validation-"
 """Prefix of the files of imported validation queries."""
 JUDGING = "judging"
 """Lock for marking hits, and for reconciling the marks file with the database."""
 JUDGING_SECONDS = 5.0
-"""How long to wait for that lock."""
+"""How long to wait for the lock `JUDGING`."""
 
 
 def import_judgments(
@@ -45,8 +45,8 @@ def import_judgments(
 ) -> int:
     """Add judged queries from a BEIR folder or a JSONL file, and return how many were read.
 
-    The file has lines of {query, evidence, path?, also?}. `measuring`: the queries are only
-    measured, and decide nothing. Raises DatasetError that names file and line.
+    The file has lines of {query, evidence, path?, also?}. `measuring`: the queries are used for
+    figures only, and decide nothing. Raises DatasetError that names file and line.
     """
     if path.is_dir():
         judged = read_beir_judgments(path, split)
@@ -72,8 +72,8 @@ def import_queries(project: ProjectFolder, path: Path, *, validation: bool = Fal
 
     The file is JSONL or a JSON array of {query, evidence?, document?, kind?}, or qrels/SPLIT.tsv of
     a BEIR folder. The queries are used if `queries.backend` is `imported` or `both`. `validation`:
-    they are not trained on, but decide when training stops, and all other imported queries are
-    trained on. Raises DatasetError that names file and line.
+    these queries decide when training stops and are not trained on; all other imported queries are
+    then trained on. Raises DatasetError that names file and line.
     """
     queries = read_training_queries(path)
     if not queries:
@@ -177,12 +177,12 @@ def _read_judged_row(row: dict[str, Any]) -> JudgedQuery:
 def restore_marked(project: ProjectFolder, store: Store) -> None:
     """Make the judged queries in the database agree with the marks file, if there is one.
 
-    A database that was restored from a copy may lack some marks, and may contain withdrawn ones.
+    A database that was restored from a copy may lack some marks and contain withdrawn ones.
     """
     path = project.path / "imports" / MARKS_FILE
     if not path.is_file():
         return
-    # With the lock, a mark that is being made is either in both or in neither.
+    # With the lock, a mark made meanwhile is either in both file and database, or in neither.
     with project.locked(JUDGING, wait=JUDGING_SECONDS):
         in_file = {query.key: query for query in read_judgments(path)}
         in_database = {}
@@ -240,8 +240,8 @@ def import_neighbouring_judgments(context: StageContext, corpora: Iterable[Path]
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """Return all imported training queries, each once, in order of import file and line.
 
-    Queries of the same text and evidence are one. It has the first kind that any of them names, and
-    is not trained on if one of them was imported for validation.
+    Queries with the same text and evidence are merged into one. Its kind is the first that any of
+    them names. It is used for validation if one of them was imported for validation.
     """
     queries: dict[tuple[str, tuple[str, ...]], ImportedQuery] = {}
     for path in sorted((project.path / "imports").glob("queries-*.jsonl")):
@@ -263,7 +263,7 @@ def has_validation_queries(project: ProjectFolder) -> bool:
 def graded_texts(project: ProjectFolder) -> frozenset[str]:
     """Return the texts of the imported queries that have a grade.
 
-    White space is folded, as in the texts of training queries.
+    Runs of white space become one space, as in the texts of training queries.
     """
     graded = [query for query in imported_queries(project) if query.grade]
     return frozenset(" ".join(query.text.split()) for query in graded)
@@ -272,7 +272,7 @@ def graded_texts(project: ProjectFolder) -> frozenset[str]:
 def graded_queries(project: ProjectFolder) -> list[ImportedQuery]:
     """Return all imported training queries if any of them has a grade, otherwise none.
 
-    Those without a grade among them are right answers, too: they count as grade 1.
+    A query without a grade names a right answer, too, and counts as grade 1.
     """
     queries = imported_queries(project)
     if any(query.grade for query in queries):
@@ -288,7 +288,8 @@ def imports_fingerprint(project: ProjectFolder, kind: str) -> list[str]:
 def write_rows(project: ProjectFolder, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write a file of the imports folder, one line of JSON per row.
 
-    `*` in its name stands for the hash of its content.
+    `*` in `name` is replaced by a hash of the content: `queries-*.jsonl` becomes, for example,
+    `queries-0123456789abcdef.jsonl`.
     """
     write_lines(project, name, (json.dumps(row, ensure_ascii=False) for row in rows))
 

@@ -44,7 +44,7 @@ class Candidate:
 
     @property
     def similarity(self) -> Similarity:
-        """How its vectors are compared."""
+        """How vectors of this encoder are compared."""
         return self._encoder.similarity
 
     def query_vectors(self, texts: Sequence[str]) -> Floats:
@@ -68,6 +68,7 @@ class Candidate:
         return self._load(adapter)
 
     def _load(self, adapter: Path | None) -> Encoder:
+        """Return the encoder with an adapter at the interpolation weight; None: the base."""
         if adapter is None and self._base is not None:
             return self._base
         return load_encoder(self._context, adapter, self._weight or 1.0)

@@ -31,7 +31,8 @@ GRADED = "ndcg_exp@10"
 class Comparison:
     """Figures of systems on the same queries, and the values they are computed from.
 
-    `values`: system → metric → (q,) per-query values in [0, 1], in the order of `keys`.
+    `keys` and `texts` are of the usable queries. `values`: system → metric → (q,) per-query values
+    in [0, 1], in the order of `keys`.
     """
 
     keys: tuple[str, ...]
@@ -141,7 +142,7 @@ def collapse(ids: Ids, document_of: DocumentOf) -> Ids:
 
 
 def _select_rows(ids: ArrayLike, rows: Sequence[int], total: int) -> Ids:
-    """Return some rows of rankings. Raises ValueError if there are not `total` of them."""
+    """Return some `rows` of the rankings `ids`. Raises ValueError unless they have `total` rows."""
     rankings = np.asarray(ids, dtype=np.int64)
     if rankings.ndim != 2 or len(rankings) != total:
         raise ValueError(f"rankings of shape {rankings.shape} for {total} judgments")
@@ -155,10 +156,10 @@ def compare_values(
     seed: int,
     clusters: Ids | None = None,
 ) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:
-    """Return every system's figures, and the wanted metrics' differences between pairs of systems.
+    """Return every system's figures, and differences between pairs of systems, all in percent.
 
-    All come from the same resamples. `wanted` maps a pair to its metrics; queries of one document
-    have the same number in `clusters` (q,).
+    All come from the same resamples. `values`: system → metric → (q,). `wanted`: pair of systems →
+    the metrics to compare. Queries of one document have the same number in `clusters` (q,).
     """
     cells: dict[Cell, Doubles] = {}
     for system, by_metric in values.items():

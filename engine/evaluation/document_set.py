@@ -1,7 +1,7 @@
-"""Document-written queries and a corpus that does not hold them (docs/METHODS.md §5).
+"""Document-written queries and a corpus without their texts (docs/METHODS.md §5).
 
-A title, heading or subject says what a passage is about in its author's words, and the encoder has
-not seen it as a query. It is removed from its document before it is asked; passages of other
+A title, heading or subject says what a passage is about in its author's words, and the encoder was
+not trained on it. It is removed from its document before it is used as a query; passages of other
 documents that say the same are neither right nor wrong.
 """
 
@@ -26,7 +26,7 @@ from engine.queries.from_documents import MIN_JACCARD, find_untrained, strip_chu
 from engine.queries.heldout import cap_queries, related_in
 
 MIN_VERBATIM = 3
-"""Number of words from which a text that repeats a query does so on purpose."""
+"""Minimum number of words of a query whose repetition in another text is no coincidence."""
 Label = frozenset[str]
 """The words of a heading, a name or a query."""
 FOLDER = ".document-queries"
@@ -35,17 +35,20 @@ FOLDER = ".document-queries"
 
 @dataclass(frozen=True)
 class DocumentSet:
-    """Document-written queries that have not been asked yet.
-
-    `groups`: for each query of the set, the `written` ones that ask the same.
-    """
+    """Document-written queries, before any system has ranked them."""
 
     queries: QuerySet
     groups: Sequence[Sequence[DocumentQuery]]
+    """For each query of the set, the document-written queries with the same words and answer."""
     written: Sequence[DocumentQuery]
+    """All document-written queries of the project."""
 
     def build_rankers(self, context: StageContext, chunks: Sequence[Chunk]) -> Rankers:
-        """Return the rankers of chunks without these queries, and note near copies to ignore."""
+        """Return the rankers of the chunks without the texts of these queries.
+
+        Sets `queries.ignored`: the near copies of each query, which count as neither right nor
+        wrong.
+        """
         removed: list[DocumentQuery] = []
         for group in self.groups:
             removed += group
@@ -82,9 +85,10 @@ def find_document_set(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> Doc
 def deciding_groups(
     snapshot: ProjectSnapshot, untrained: Iterable[DocumentQuery], chunks: Sequence[Chunk]
 ) -> list[tuple[DocumentQuery, ...]]:
-    """Return the groups of queries that decide on the encoder; those of a group ask the same.
+    """Return the groups of queries that decide on the encoder; queries of a group ask the same.
 
-    No training saw them. Of more than `evaluation.max_heldout` groups, the seed draws that many.
+    `untrained` are the queries that were not trained on. Of more than `evaluation.max_heldout`
+    groups, that many are drawn at random by the training's seed.
     """
     settings = snapshot.settings
     groups = group_by_text(untrained, chunks)
@@ -99,9 +103,9 @@ def deciding_groups(
 def group_by_text(
     queries: Iterable[DocumentQuery], chunks: Iterable[Chunk]
 ) -> list[tuple[DocumentQuery, ...]]:
-    """Group queries of the same words that are about whole documents or answered by equal chunks.
+    """Group queries with the same words, if they are about documents or answered by equal chunks.
 
-    Entries of an article share its title, and copies of a file have equal chunks.
+    For example, all parts of an article share its title, and copies of a file have equal chunks.
     """
     hashes: dict[int | None, str] = {chunk.id: chunk.content_hash for chunk in chunks}
     groups: dict[tuple[str, str | None], list[DocumentQuery]] = defaultdict(list)
@@ -133,9 +137,9 @@ def judgment_of(group: Sequence[DocumentQuery], related: Mapping[int, int]) -> J
 
 
 class NearCopies:
-    """Chunks that say what a query asks although it was not written for them.
+    """Finds chunks that answer a query although it was not written for them.
 
-    Ranking one of them first is not wrong.
+    A system that ranks one of them first is not wrong, so they are ignored.
     """
 
     def __init__(
@@ -180,9 +184,12 @@ class NearCopies:
     def find_copies(self, query: DocumentQuery) -> frozenset[int]:
         """Return the ids of chunks that say what a query asks, without those that answer it.
 
-        These are chunks under a file name, title or heading, or answering another query, with
-        nearly the same words (Jaccard ≥ 0.8) or all of three or more; chunks that contain a query
-        of three words or more verbatim; and chunks that contain the link whose text it is.
+        These are:
+
+        - chunks with a similar label: a file name, title, heading or other query that has nearly
+          the same words (Jaccard ≥ 0.8), or all words of a query of three or more;
+        - chunks that contain the query verbatim, if it has three words or more;
+        - if the query is the text of a link, chunks of the linking document that contain it.
         """
         words = folded_words(query.text)
         text = " ".join(words)
@@ -197,9 +204,9 @@ class NearCopies:
         return frozenset(chunk.id for chunk in copies if not _answers(chunk, query))
 
     def _find_similar_labels(self, wanted: Label) -> list[Label]:
-        """Return the labels of nearly the same words, or with all of three wanted ones or more.
+        """Return labels with nearly the same words as `wanted`, or with all of at least three.
 
-        Jaccard: |A ∩ B| / |A ∪ B|.
+        Nearly: a Jaccard similarity |A ∩ B| / |A ∪ B| of at least `MIN_JACCARD`.
         """
         shared: Counter[Label] = Counter()
         for word in wanted:
@@ -221,18 +228,18 @@ def _find_labelled(
     These are the chunks under that heading, in a document of that title or file name, or answering
     a query of those words. A query without a chunk is about its whole document.
     """
-    written: defaultdict[tuple[int, int | None], set[Label]] = defaultdict(set)
+    query_labels: defaultdict[tuple[int, int | None], set[Label]] = defaultdict(set)
     for query in queries:
-        written[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
-    labelled: defaultdict[Label, set[int]] = defaultdict(set)
+        query_labels[query.document_id, query.chunk_id].add(frozenset(folded_words(query.text)))
+    rows_by_label: defaultdict[Label, set[int]] = defaultdict(set)
     for row, chunk in enumerate(chunks):
         labels = {frozenset(folded_words(heading)) for heading in chunk.headings}
         labels |= names.get(chunk.document_id, set())
-        labels |= written.get((chunk.document_id, None), set())
-        labels |= written.get((chunk.document_id, chunk.id), set())
+        labels |= query_labels.get((chunk.document_id, None), set())
+        labels |= query_labels.get((chunk.document_id, chunk.id), set())
         for label in labels:
-            labelled[label].add(row)
-    return labelled
+            rows_by_label[label].add(row)
+    return rows_by_label
 
 
 def _read_names(documents: Iterable[Document]) -> dict[int, set[Label]]:

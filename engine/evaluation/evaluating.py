@@ -47,10 +47,10 @@ UNTRAINED = (
 class Evaluation:
     """One evaluation: the query sets, the adapter, and the rankings gathered so far.
 
-    `trained` is the artifact of the stage `train`, `adapter` the folder of its adapter, if any.
-    `sets` are the report's, `focused` the questions that compare two lists alone. `rankers` search
-    `chunks`, which are all chunks unless `is_sample`. `reranker` and `threshold` are empty until
-    they are chosen and learnt.
+    - `trained`: the artifact of the stage `train`; `adapter`: the folder of its adapter, or None.
+    - `sets`: the query sets of the report; `focused`: questions judged only where two lists differ.
+    - `chunks`: the chunks that `rankers` search; all of them, unless `is_sample`.
+    - `reranker`, `threshold`: empty until `choose_reranker` and `learn_threshold` were called.
     """
 
     def __init__(self, context: StageContext, most: int = IN_MEMORY) -> None:
@@ -71,7 +71,7 @@ class Evaluation:
         if self.focused is not None:
             self._ranked.append(self.focused)
 
-        # The chunks that they are asked of.
+        # The chunks that the queries are ranked over.
         self.chunks = draw_pool(context, chunks, self.sets, most)
         self.is_sample = len(self.chunks) < len(chunks)
         lexical = build_plain_index(context, self.chunks)
@@ -87,7 +87,7 @@ class Evaluation:
         if self.is_sample:
             self._report_sample(len(chunks))
             if self.focused is not None:
-                # What people compared were lists of all chunks.
+                # People compared lists from all chunks, so these questions need all, too.
                 whole = Rankers(context, chunks, build_plain_index(context, chunks))
                 self._other_rankers["focused"] = whole
                 self._document_of = whole.document_of
@@ -169,7 +169,10 @@ class Evaluation:
         self._context.check_stop()
 
     def select(self) -> Selection:
-        """Choose each search mode's encoder: base, the adapted one, or an interpolation."""
+        """Choose each search mode's encoder: base, the adapted one, or an interpolation.
+
+        Also adds the rankings of the systems in use to the query sets.
+        """
         why_not = ""
         if self.adapter is None:
             why = self.trained.info.reason or "Nothing was trained"
@@ -206,9 +209,10 @@ class Evaluation:
         return FusionChoice("weighted", share, why)
 
     def _fuse(self, selection: Selection) -> None:
-        """Add the rankings of what is in use, and of every encoder in hybrid search.
+        """Add the rankings of the systems in use, and of every encoder in hybrid search.
 
-        Base has the share of an unadapted project, other encoders their own.
+        In hybrid search, base is fused with the share of an unadapted project, the chosen encoder
+        with the chosen share, and any other encoder with its usual share.
         """
         chosen = selection.hybrid
         prefix = "rrf_" if chosen.share is None else "weighted_"
@@ -251,16 +255,16 @@ class Evaluation:
         self._context.choose("reranker", outcome, self.reranker.reason)
 
     def _is_untrained(self) -> bool:
-        """Tell whether the best adapter is the one before the first step, which changes nothing.
+        """Tell whether the best checkpoint is the one before the first step, which equals base.
 
-        With a small model, in hyperbolic space and after pre-training, step 0 is not base.
+        With a small model, in hyperbolic space and after pre-training, step 0 differs from base.
         """
         if self._settings.encoder.small_model or self._settings.training.similarity == "lorentz":
             return False
         return self.trained.info.best_step == 0 and self._settings.training.method != "PT-FT"
 
     def learn_threshold(self) -> None:
-        """Learn how similar to the query a hit of semantic search must be not to count as weak."""
+        """Learn the similarity below which a hit of semantic search counts as weak."""
         from engine.evaluation.choosing.threshold import learn_threshold
 
         settings = self._settings

@@ -31,12 +31,12 @@ Preferences compare only two lists.
 DECIDE_SHARE = RUNGS[:1]
 """Rungs that may choose the weight of BM25.
 
-One kind of query cannot weigh BM25 for another. Titles share fewer words with what answers them:
-they asked for nine tenths of the semantic score where that cost judged questions 4 points
-(docs/log/hybrid-search.md, "What titles cannot tell").
+The best weight differs between kinds of queries. Titles, for example, share few words with the
+passages that answer them: they were answered best with 0.9 of the semantic score, which cost judged
+questions 4 points (docs/log/hybrid-search.md, "What titles cannot tell").
 """
 DIFFERENCE = 4.0
-"""Points of nDCG@10 that a rung must be able to show to have the last word."""
+"""Gain in points of nDCG@10 that a rung needs enough queries to show, to have the last word."""
 SPREAD = 0.2
 """Standard deviation of per-query differences to assume if too few were measured.
 
@@ -79,7 +79,7 @@ class Evidence:
         return replace(self, systems={name: self.systems[name] for name in names})
 
     def concatenate(self, other: Evidence) -> Evidence:
-        """Return these queries and those of other evidence about the same systems."""
+        """Return the queries of this evidence and of `other`, which is about the same systems."""
         systems = {}
         for name, values in self.systems.items():
             systems[name] = np.concatenate([values, other.systems[name]])
@@ -96,9 +96,10 @@ class Evidence:
         return -1 - np.arange(self.queries, dtype=np.int64)
 
     def count_needed(self, reference: str, points: float = DIFFERENCE) -> int:
-        """Return how many queries would show that gain by the system that varies most.
+        """Return how many queries would show a gain of `points` of any system over the reference.
 
-        Returns `TYPICAL` if there are too few queries to estimate a spread.
+        The system whose differences vary most needs most queries. Returns `TYPICAL` if there are
+        too few queries to estimate a spread.
         """
         if self.queries < MIN_FOR_SPREAD:
             return TYPICAL
@@ -111,38 +112,41 @@ class Evidence:
         return max(of_enough_documents, queries_to_decide(points / 100, max(spreads)))
 
     def suffices(self, reference: str) -> bool:
-        """Tell whether it has the last word, because it would show a gain of `DIFFERENCE`."""
+        """Tell whether this evidence has the last word: it would show a gain of `DIFFERENCE`."""
         return self.rung in CERTIFYING and self.queries >= self.count_needed(reference)
 
     @property
     def may_prove(self) -> bool:
-        """Whether a gain counts: among fewer queries, rare large losses may be missing."""
+        """Whether a gain may count as proved: few queries may lack rare large losses."""
         enough = self.queries >= MIN_TO_PROVE and self.independent >= MIN_QUERIES
         return self.rung in CERTIFYING and enough
 
 
 @dataclass(frozen=True, slots=True)
 class PreferenceEvidence:
-    """What people said of a candidate's lists and the reference's.
+    """People's preferences between a candidate's lists and the reference's.
 
-    `count` preferences about their own questions, of which the candidate has `wins` and `losses`;
-    the others are ties. The wealth of a bettor on either system (engine/metrics/e_process.py) is
-    1/p at any time. `wealth_worse` counts generated and imported queries, too.
+    The wealth of a bettor (engine/metrics/e_process.py) can be read as 1/p after any answer.
     """
 
     count: int
+    """Number of preferences about people's own questions; those without a winner are ties."""
     wealth_better: float
+    """Wealth of a bettor on the candidate, from people's own questions."""
     wealth_worse: float
+    """Wealth of a bettor on the reference, from generated and imported queries, too."""
     wins: int = 0
+    """Number of own questions for which the candidate's list was preferred."""
     losses: int = 0
+    """Number of own questions for which the reference's list was preferred."""
 
 
 def queries_to_decide(gain: float, deviation: float) -> int:
-    """Return how many queries show a gain in [0, 1], even if one more lost everything.
+    """Return how many queries show a `gain` in [0, 1], even if one more query lost everything.
 
     METHODS.md §5, "The last word": N ≥ k (s² + 1/N) with k = ((z₀.₉₇₅ + z₀.₈) / gain)² and the
-    standard deviation s of per-query differences. A small sample seldom holds rare losses, and
-    varies little then.
+    standard deviation s of per-query differences, `deviation`. The term 1/N is for the lost query:
+    a small sample often lacks rare losses, and its s is then too small.
     """
     k = queries_to_show(gain, 1.0)
     # The positive root of N² − k s² N − k = 0.
@@ -167,8 +171,9 @@ def find_deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None
 def choose_shown(ladder: Sequence[Evidence], reference: str) -> Evidence:
     """Return the rung whose figures are shown.
 
-    This is the rung with the last word; else the highest with a spread; else, of those that could
-    decide, the one with most queries. Raises ValueError without queries.
+    This is the rung with the last word; else the highest of `CERTIFYING` with `MIN_FOR_SPREAD`
+    queries; else the one of `CERTIFYING` with most queries; else, the same among other rungs.
+    Raises ValueError without queries.
     """
 
     def worth(evidence: Evidence) -> tuple[bool, int]:

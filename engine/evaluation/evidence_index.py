@@ -22,6 +22,7 @@ _BORDER = np.uint32(0xFFFFFFFF)
 _BASE = 0x9E3779B97F4A7C15
 """B of the hashes: 2^64 divided by the golden ratio, an odd number with well-mixed bits."""
 _WINDOWS = (1, 2, 4, 8, 16, 32)
+"""Lengths of windows, in code points."""
 _TABLE_BITS = 20
 _SHIFT = np.uint64(64 - _TABLE_BITS)
 """Shifts a hash so that only its top `_TABLE_BITS` bits are left."""
@@ -109,7 +110,7 @@ class CompactTexts:
             hashes = _hash(block, window)
             likely = np.flatnonzero(table[hashes >> _SHIFT])
             likely_hashes = hashes[likely]
-            # Without the last anchor, so that a hash above all of them is compared with that.
+            # Searching without the last anchor gives a hash above all anchors a valid index, too.
             nearest = np.searchsorted(anchors[:-1], likely_hashes)
             is_anchor = anchors[nearest] == likely_hashes
             for position in likely[is_anchor].tolist():

@@ -1,7 +1,7 @@
-"""What adaptation did to public collections, as a prior for projects with too little evidence.
+"""What adaptation gained on public collections, as a prior for projects with too little evidence.
 
 `assets/experience.json` is made by `tests/benchmarks/experience.py`. Collections that share
-documents with a project are left out of its prior, so that none is its own evidence.
+documents with a project are left out of its prior, so that no project is evidence for itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.metrics.random_effects import MIN_COLLECTIONS, Normal, predicted_eff
 
 QueryOrigin = Literal["model-written", "extractive"]
 WIDENING = 2.0
-"""Factor on √(mean² + deviation²) for an encoder that nothing was measured with.
+"""Factor on √(mean² + deviation²) for an encoder or amount of training that was not measured.
 
 The resulting standard deviation is too wide for experience to suffice on its own.
 """
@@ -48,35 +48,36 @@ SAMPLED = 32
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The `points` of nDCG@10 that an encoder gained over base on a collection's judged questions.
-
-    `queries` says what wrote the training queries. `error` is the standard error in points. `share`
-    is that of the semantic score in hybrid search, compared with base at equal weights; None in
-    semantic search.
-    """
+    """What an encoder gained over base on a collection's judged questions, in one training."""
 
     collection: str
     queries: QueryOrigin
+    """How the training queries were made."""
     encoder: str
     mode: SearchMode
     share: float | None
+    """Semantic share in hybrid search, while base has equal shares; None in semantic search."""
     seed: int
     points: float
+    """Gain in points of nDCG@10."""
     error: float
+    """Standard error of `points`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What to expect of a candidate on a new collection, in points.
-
-    The candidate improved `helped` of the `collections`, and all by `average` points.
-    """
+    """What to expect of a candidate on a new collection."""
 
     effect: Normal
+    """Distribution of the gain in points."""
     collections: int
+    """Number of collections that the candidate was measured on."""
     helped: int
+    """Number of collections that it improved."""
     average: float
+    """Mean gain over all collections, in points."""
     widened: bool = False
+    """Whether the experience is with another encoder or amount of training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +112,17 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Experience:
-    """All effects measured on public collections.
-
-    `model` is the encoder's fingerprint; `recipes` are keyed by the origin of the queries;
-    `documents` maps a collection to its `document_digests`; `rung_errors` maps a rung and a search
-    mode to the standard deviation, in points, of its verdict on an adapter from that of judged
-    questions.
-    """
+    """All effects measured on public collections."""
 
     model: str = ""
+    """Fingerprint of the encoder that was adapted."""
     recipes: Mapping[QueryOrigin, Recipe] = field(default_factory=dict)
+    """Origin of the training queries → how the encoder was trained."""
     effects: Sequence[Effect] = ()
     documents: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Collection → `document_digests` of its documents."""
     rung_errors: Mapping[str, Mapping[SearchMode, float]] = field(default_factory=dict)
+    """Rung → search mode → standard deviation, in points, from the gain on judged questions."""
 
     def without(self, content_hashes: Iterable[str]) -> Experience:
         """Return the experience without collections that share documents with these hashes."""
@@ -147,7 +146,8 @@ class Experience:
     ) -> Prior | None:
         """Return what to expect of a candidate, or None if too few collections were measured.
 
-        METHODS.md §5, "Expected". `widened`: it is of another encoder or amount of training.
+        METHODS.md §5, "Expected". `share` is the semantic share in hybrid search. `widened`: the
+        project has another encoder or amount of training, so the prior's deviation is increased.
         """
         wanted = (queries, encoder, mode, share)
         by_collection: dict[str, list[Effect]] = {}
@@ -156,8 +156,8 @@ class Experience:
                 by_collection.setdefault(effect.collection, []).append(effect)
         if len(by_collection) < MIN_COLLECTIONS:
             return None
-        # Seeds on one collection measure the same questions: their mean is hardly more certain than
-        # one of them, so their errors are averaged, too.
+        # Trainings with several seeds are measured on the same questions of a collection. Their
+        # mean is hardly more certain than one of them, so their errors are averaged, too.
         points = []
         errors = []
         for effects in by_collection.values():
@@ -181,9 +181,9 @@ class Experience:
     ) -> float | None:
         """Return the semantic share that suited an encoder on public collections, None if unknown.
 
-        This is the share by which hybrid search gained most, but equal shares unless another one
-        gained more by the least deviation between collections: the four shares differ less than
-        collections do by chance.
+        This is the share with the largest gain in hybrid search. If its lead over equal shares is
+        smaller than `LEAST_DEVIATION`, equal shares are returned, since collections differ by that
+        much by chance.
         """
         gains = {}
         for share in shares:

@@ -26,24 +26,22 @@ BLOCK = 20_000_000
 class Judgment:
     """The chunks or documents that are relevant to one query.
 
-    `grades`: id → grade above 0. Ids are of chunks at level `chunk`, of documents at level
-    `document`, where a ranking is first collapsed to documents by their best chunk.
-    `evidence_by_chunk`: chunk id → indices of the evidence strings that it holds.
-    `evidence`: the number of distinct evidence strings, matched or not.
-    `unmatched`: evidence strings, document ids and paths that the corpus lacks. They count for no
-    system, so they are reported.
-    `source`: the text that the query was made from, by the id of its first document; None if
-    unknown.
+    At level `document`, a ranking is first collapsed to documents by their best chunk.
     """
 
     key: str
     text: str
     level: Level
     grades: Mapping[int, int]
+    """Id of a chunk or document, by `level` → grade above 0."""
     evidence_by_chunk: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Chunk id → indices of the evidence strings in that chunk."""
     evidence: int = 0
+    """Number of distinct evidence strings, found in a chunk or not."""
     unmatched: tuple[str, ...] = ()
+    """Evidence strings, document ids and paths that the corpus lacks; the report lists them."""
     source: int | None = None
+    """The text that the query is about, by the id of its first document; None if unknown."""
 
     @property
     def usable(self) -> bool:
@@ -98,9 +96,9 @@ def judge_generated(queries: Iterable[Query], related: Mapping[int, int]) -> lis
 
 
 def clusters_of(judgments: Iterable[Judgment]) -> Ids:
-    """Return the source of each query (q,), since queries of one text are not independent.
+    """Return the source of each query (q,) as its cluster: queries of one text are not independent.
 
-    A query of unknown source gets a negative number of its own.
+    A query of unknown source is a cluster of its own, with a negative number.
     """
     clusters = []
     for row, judgment in enumerate(judgments):
@@ -125,7 +123,8 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
     evidence = 0
     unmatched: list[str] = []
     for judgment in judgments:
-        # Evidence is numbered after that of earlier judgments, without what these found, too.
+        # Evidence strings are numbered on from those of earlier judgments. Strings in chunks that
+        # are relevant already are the same evidence again, and get no number.
         new_indices = _find_new_evidence(judgment, grades)
         number_of = {index: number for number, index in enumerate(new_indices, evidence)}
         if level == "chunk":
@@ -135,7 +134,7 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
         if grades:
             evidence += len(new_indices)
         else:
-            # The first judgment with an answer also counts the evidence that no chunk holds.
+            # The first judgment with an answer also counts its evidence that is in no chunk.
             evidence += judgment.evidence
         for judged_id, grade in judgment.grades.items():
             answer = judged_id
@@ -185,7 +184,7 @@ class _Corpus:
         self._spans: dict[int, list[tuple[int, int, int]]] = {}
         # External id, or else path → ids of documents.
         self._named: dict[str, set[int]] = defaultdict(set)
-        # A document is also found by any tail of its path that starts at a folder.
+        # Path, or its end from any folder on (`b/c.txt` of `a/b/c.txt`) → ids of documents.
         self._at_path: dict[str, set[int]] = defaultdict(set)
         for documents_of_block in _split_into_blocks(documents, block):
             if strings:
@@ -251,7 +250,7 @@ class _Corpus:
             allowed = self._at_path.get(query.path.replace("\\", "/"), set())
             if not allowed:
                 unmatched.append(query.path)
-        # Strings that differ only in white space are one.
+        # Strings that differ only in white space count once.
         by_compact = {"".join(text.split()): text for text in query.evidence if text.strip()}
         strings = list(by_compact.values())
         evidence_by_chunk: dict[int, tuple[int, ...]] = {}
@@ -282,7 +281,7 @@ class _Corpus:
     def _find_holders(
         self, occurrences: Iterable[Occurrence], allowed: set[int] | None
     ) -> list[int]:
-        """Return the chunks that hold an occurrence whole, else the one with the largest part.
+        """Return the ids of chunks that contain a whole occurrence, else of that with most of it.
 
         `allowed`: ids of the documents that count; None: all.
         """

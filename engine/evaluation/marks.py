@@ -29,12 +29,11 @@ from engine.project.store.store import Store
 from engine.queries.rules.tokens import fold, question_key
 
 SHORT = 80
-"""Number of characters without white space up to which a text may occur in other documents by
-chance.
-"""
+"""Maximum length, without white space, of a text that may occur in other documents by chance."""
 MAX_LINES = 20_000
-"""Number of marked queries whose lines stay parsed and formatted: each answer of a person reads and
-writes them all, and changes one.
+"""Number of lines whose parsed and formatted forms are cached.
+
+Every mark reads and writes the whole file, and changes one line.
 """
 
 
@@ -67,7 +66,7 @@ class MarkedQuery:
         return MARKED + hashlib.sha256(fold(self.text).encode()).hexdigest()[:16]
 
     def with_mark(self, former: set[Mark], mark: Mark | None) -> MarkedQuery:
-        """Return the query without the `former` marks, and with a new one."""
+        """Return the query without the `former` marks, and with the new `mark`, if any."""
         marks = [other for other in self.marks if other not in former]
         if mark is not None:
             marks.append(mark)
@@ -130,9 +129,9 @@ def parse_line(line: str) -> tuple[str, MarkedQuery]:
 
 @lru_cache(maxsize=MAX_LINES)
 def format_line(query: MarkedQuery) -> str:
-    """Return the line of the marks file, which is also that of an imported judged query.
+    """Return the line of the marks file, which `read_judgments` can read, too.
 
-    A query without a right mark has an empty one, which `read_judgments` leaves out.
+    A query without a right mark has no evidence in its line, so that `read_judgments` skips it.
     """
     judged = query.to_judged_query() or JudgedQuery(query.key, query.text)
     marks = []
@@ -171,10 +170,10 @@ def write_marks(project: ProjectFolder, queries: Mapping[str, MarkedQuery]) -> N
 def record_asked(
     project: ProjectFolder, store: Store, texts: Iterable[str], *, focused: bool
 ) -> None:
-    """Record queries that a person was asked about, even without any mark.
+    """Record queries that a person was asked about, even if no hit of them was marked.
 
-    No mark is needed if two systems return the same list. A query whose hits have all been asked
-    about is no longer `focused`.
+    This is the case if two systems return the same list. `focused`: only passages that tell two
+    systems apart were asked about. Recorded again with False, a query is no longer focused.
     """
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),
@@ -212,8 +211,8 @@ def find_marked_chunks(store: Store, query: MarkedQuery) -> dict[int, list[Mark]
     """Return the marks that apply to each chunk now, by chunk id.
 
     A mark applies to the chunks of its document with the same text; else to chunks of the same
-    content elsewhere (the file was renamed); else to the chunk of its document that holds most of
-    it (the text is chunked differently).
+    content in other documents (the file was renamed); else to the chunk of its document that
+    contains most of the text (the document is chunked differently).
     """
     marks_of: dict[int, list[Mark]] = {}
     # Path → what `_read_documents` returns.
@@ -244,7 +243,10 @@ def _read_documents(store: Store, path: str) -> tuple[list[int], list[Chunk]]:
 def _find_by_evidence(
     store: Store, mark: Mark, documents: list[int], chunks: list[Chunk]
 ) -> list[int]:
-    """Return the chunk of these documents that holds most of a mark's text, in a list if any."""
+    """Return the id of the chunk that contains most of a mark's text, as a list of one or none.
+
+    `documents` are the ids of the documents at the mark's path, `chunks` their chunks.
+    """
     with_texts = filter(None, map(store.document, documents))
     (judgment,) = judge_queries([JudgedQuery("", "", (mark.text,))], chunks, with_texts)
     if judgment.level == "chunk":

@@ -21,15 +21,16 @@ def draw_pool(
 ) -> list[Chunk]:
     """Return the chunks to rank for the queries of some sets, ascending by id.
 
-    Of more than `most` chunks, these are a random sample of `most` and all that answer a query. The
-    first chunks of a system's own ranking are not added: all wrong chunks that it prefers would
-    then be in the pool, those of other systems only by chance, and it would look worse than they.
+    If there are more than `most` chunks, these are a random sample of `most` and all chunks that
+    answer a query. The top hits of the systems are not added to the sample. A system whose hits
+    were added would meet all the wrong chunks that it prefers, other systems only some of theirs,
+    and it would look worse than they do.
     """
     if len(chunks) <= most:
         return chunks
     rows = _find_needed(chunks, sets)
     sample = sample_indices(len(chunks), snapshot.settings.training.seed, [rows], most)
-    # Chunks of a large corpus are read when they are accessed; those of the sample at once.
+    # Chunks of a large corpus are read from the database on access; read the sample at once.
     return snapshot.store.read_whole([chunks[row] for row in sample])
 
 

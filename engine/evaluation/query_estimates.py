@@ -24,14 +24,14 @@ from engine.queries.rules.tokens import question_key
 from engine.queries.splitting import MIN_GROUPS
 
 DECIDING = 2 / 3
-"""Share of the held-out documents' queries that decide; the others stop the training."""
+"""Share of the queries of held-out documents that decide; the others are for early stopping."""
 
 
 def expected_evidence(snapshot: ProjectSnapshot, made: bool) -> dict[RungName, int]:
     """Return the expected number of queries of each rung that may decide.
 
-    If the training queries are not `made` yet, assumes at least one from every document: there may
-    then be more document-written queries than estimated.
+    `made`: the training queries exist already. If they do not, this assumes at least one training
+    query from every document, so there may be more document-written queries than estimated.
     """
     store = snapshot.store
     settings = snapshot.settings.evaluation
@@ -71,7 +71,7 @@ def _expected_heldout(snapshot: ProjectSnapshot, chunks: int) -> Counter[RungNam
 
 
 def _count_judged(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> int:
-    """Return how many judged questions decide, leaving out those that were made from documents."""
+    """Return how many judged questions decide, without those made from the documents."""
     if not snapshot.settings.evaluation.use_judged:
         return 0
     generated = {question_key(query.text) for query in snapshot.store.queries()}
@@ -90,7 +90,7 @@ def expected_untrained(
     keys = group_keys(documents, related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
     trained = set(keys)
-    # Of fewer texts none is held out.
+    # With fewer texts than `MIN_GROUPS`, none is held out.
     if len(set(keys.values())) >= MIN_GROUPS:
         trained = {document for document in keys if split.get(document) != "heldout"}
     return written_within(unrelated_documents(trained, related), written)

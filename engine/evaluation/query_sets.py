@@ -23,30 +23,29 @@ if TYPE_CHECKING:
 
 @dataclass
 class QuerySet:
-    """Queries of one kind with known answers, and every system's rankings of them.
-
-    `matches`: per query, the text to search for, and the documents to search in.
-    `made`: how held-out queries were made.
-    `generated`: these judged queries were made by a generator, not people, so they flatter, too.
-    `rankings`, `scores`: per system, (q, depth), padded with −1.
-    `cross_scores`: per encoder, its scores of the chunks that BM25 ranked.
-    `ignored`: per query, chunks that are neither right nor wrong; empty if there are none.
-    """
+    """Queries of one kind with known answers, and every system's rankings of them."""
 
     name: str
     kind: QuerySetKind
     judgments: list[Judgment]
     matches: list[FilenameMatch]
+    """For each query, the text to search for and the documents to search in."""
     made: RungName = "model"
+    """How held-out queries were made."""
     generated: bool = False
+    """Whether judged queries were made from the documents, not by people; such queries flatter."""
     rankings: dict[str, Any] = field(default_factory=dict)
+    """System → chunk ids (q, depth), best first, padded with −1."""
     scores: dict[str, Any] = field(default_factory=dict)
+    """System → scores (q, depth) of its ranking."""
     cross_scores: dict[str, Any] = field(default_factory=dict)
+    """Encoder → its scores (q, depth) of the chunks that BM25 ranked."""
     ignored: Sequence[Collection[int]] = ()
+    """For each query, chunks that are neither right nor wrong; empty if no query has any."""
 
     @property
     def synthetic(self) -> bool:
-        """Whether they were made from the documents, so that their figures flatter."""
+        """Whether the queries were made from the documents, so that figures are too high."""
         return self.generated or (self.kind == "synthetic" and self.made != "imported")
 
     @property
@@ -105,7 +104,7 @@ def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[Que
         sets.append(QuerySet(QUERY_SETS["measuring"], "measuring", judgments, matches))
     heldout = heldout_queries(context, chunks)
     if heldout:
-        # All are of one kind, as `heldout_queries` leaves extractive ones out beside others.
+        # All are of one kind: `heldout_queries` never mixes extractive ones with others.
         made = rung_of_query(heldout[0], backend_of_queries(context))
         name = "held-out queries"
         if made == "imported":
@@ -136,7 +135,7 @@ def _fair_judgments(
     chunks: Sequence[Chunk],
     related: Mapping[int, int],
 ) -> list[Judgment]:
-    """Return judgments of the questions that were not trained on, one for each distinct question.
+    """Return the judgments of questions that were not trained on, one for each distinct question.
 
     Warns if questions are left out.
     """
@@ -167,10 +166,11 @@ def _fair_judgments(
 def _find_source(
     judgment: Judgment, owners: Mapping[int, int], related: Mapping[int, int]
 ) -> int | None:
-    """Return the text that answers a judged question, or None if several do.
+    """Return the text that answers a judged question (its cluster), or None if several do.
 
-    If the project has too few texts for a verdict, returns the passage instead. `owners` maps a
-    chunk to its document, `related` a document to the first document of its text.
+    If the project has fewer than `MIN_QUERIES` texts, too few clusters for a verdict, returns the
+    answering chunk instead. `owners` maps a chunk to its document, `related` a document to the
+    first document of its text.
     """
     few_texts = len(set(related.values())) < MIN_QUERIES
     if few_texts and judgment.level == "document":
@@ -203,7 +203,7 @@ def _judged_set(
     names: DocumentNames,
     related: Mapping[int, int],
 ) -> QuerySet:
-    """Return the questions that people asked, or if there are none, generated ones they judged.
+    """Return the judged questions that people asked, or if there are none, judged generated ones.
 
     Warns if generated questions are left out.
     """
@@ -246,7 +246,7 @@ def generated_queries(snapshot: ProjectSnapshot) -> dict[str, Query | None]:
 
 
 def answerable_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[JudgedQuery]:
-    """Return the judged queries that the documents hold an answer to; others are not measured."""
+    """Return the judged queries whose answers are in the documents; others cannot be measured."""
     from engine.evaluation.judgments import judge_queries
 
     judged = snapshot.store.judged()

@@ -39,7 +39,7 @@ SAMPLE = ".sample"
 class AllExcept:
     """All chunks except these `ids` (n,).
 
-    For a million chunks, an array of the others would take 8 MB for each query.
+    Listing the allowed ones of a million chunks instead would take 8 MB for each query.
     """
 
     ids: Ids
@@ -74,7 +74,7 @@ class Rankers:
 
     @property
     def weights(self) -> list[float]:
-        """The interpolation weights to compare: base, and if there is an adapter up to it alone."""
+        """The interpolation weights to compare: 0 (base), and with an adapter others up to 1."""
         if not self.adapter:
             return [0.0]
         interpolations = self._context.settings.evaluation.interpolation_weights
@@ -143,7 +143,7 @@ class Rankers:
 
     @cached_property
     def _base_encoder(self) -> Encoder:
-        """The base encoder: that of all candidates' chunks if queries alone were adapted."""
+        """The base encoder; it encodes the chunks of all candidates if only queries are adapted."""
         return load_encoder(self._context)
 
     def nearest(
@@ -222,11 +222,11 @@ def rank_within(
     """
     ids = np.full((len(queries), min(depth, len(keys))), -1, dtype=np.int64)
     scores = np.full(ids.shape, -np.inf, dtype=np.float32)
-    over_all: list[int] = []
+    unrestricted: list[int] = []
     excluded: list[Ids] = []
     for row, allowed_ids in enumerate(allowed):
         if not isinstance(allowed_ids, np.ndarray):
-            over_all.append(row)
+            unrestricted.append(row)
             excluded.append(_find_excluded(keys, allowed_ids))
             continue
         inside = np.isin(keys, allowed_ids)
@@ -236,11 +236,11 @@ def rank_within(
         width = best.shape[1]
         ids[row, :width] = best[0]
         scores[row, :width] = products[0]
-    # Queries that may find nearly all chunks are ranked together.
-    if over_all:
-        best, products = rank_all(queries[over_all], chunks, keys, depth, excluded)
-        ids[over_all] = best
-        scores[over_all] = products
+    # Queries without a list of allowed chunks are ranked together.
+    if unrestricted:
+        best, products = rank_all(queries[unrestricted], chunks, keys, depth, excluded)
+        ids[unrestricted] = best
+        scores[unrestricted] = products
     return ids, scores
 
 
@@ -248,7 +248,7 @@ def _find_excluded(keys: Ids, allowed: AllExcept | None) -> Ids:
     """Return the positions of excluded chunks in the ascending `keys`."""
     if allowed is None:
         return keys[:0]
-    # Without the last key, so that an id above all keys is compared with the last.
+    # Searching without the last key gives an id above all keys a valid position, too.
     positions = np.searchsorted(keys[:-1], allowed.ids)
     present: Ids = positions[keys[positions] == allowed.ids]
     return present
@@ -260,7 +260,7 @@ def products_of(queries: Floats, chunks: Floats, keys: Ids, ids: Ids) -> Floats:
     `chunks` (N, d) are named by the ascending `keys` (N,). The product is −inf where `ids` is −1.
     """
     products = np.empty(ids.shape, dtype=np.float32)
-    # The row of padding is that of the first chunk; its product is overwritten at the end.
+    # Padding is looked up as the first chunk; its product is overwritten at the end.
     rows = np.searchsorted(keys, np.maximum(ids, keys[:1]))
     for start in range(0, len(ids), BLOCK):
         block = slice(start, start + BLOCK)

@@ -31,22 +31,23 @@ if TYPE_CHECKING:
 Texts = Mapping[int, str]
 WITHOUT = "without"
 WITH = "reranked"
+"""Names of the two systems: search without and with the reranker."""
 MAX_QUERIES = 600
 """Maximum number of a rung's queries that are reranked."""
 MAX_SECONDS = 600.0
 """Seconds that reranking the sampled queries of a rung may take."""
 MIN_QUERIES = 100
-"""Number of a rung's queries that are reranked, however long it takes."""
+"""Minimum number of a rung's queries that are reranked, even if they take longer."""
 TIMED_QUERIES = 3
-"""Number of queries by which it is found out how many passages fit into the time of a search."""
+"""Number of queries that are timed to find out how many passages fit into the time of a search."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankerChoice:
     """The outcome of a trial of the reranker called `name`.
 
-    `mode` is the search mode that was measured, `passages` how many of each query fit into the
-    `seconds` of a search and were reranked.
+    `mode` is the search mode that was measured. `passages` is the number of each query's passages
+    that were reranked, as many as fit into the `seconds` of a search.
     """
 
     name: str
@@ -62,8 +63,8 @@ class RerankerChoice:
 class RerankerTrial:
     """A comparison of search in one mode with and without the reranker.
 
-    `rankings` returns the present ranking (q, depth) of a set, `texts` the texts of its chunks. At
-    most `max_queries` of a set are reranked.
+    `rankings` returns the ranking (q, depth) of a set without the reranker, `texts` the texts of
+    its corpus by chunk id. At most `max_queries` of a set are reranked.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class RerankerTrial:
     def choose(self, sets: Sequence[QuerySet]) -> RerankerChoice | None:
         """Return what the gate decides, or None if project.toml names no reranker.
 
-        A reranker that fails is not in use.
+        If the reranker fails, the choice is not to use it, with the error as its reason.
         """
         settings = self._context.settings
         reranker = reranker_of(self._context.project, settings)
@@ -155,7 +156,7 @@ class RerankerTrial:
             if scored.problem:
                 raise scored.problem
             count = len(scored.scores)
-            # Where all of a short list fit, more would have.
+            # If all passages of a short list fit, more would probably fit, too.
             if count == len(passages):
                 count = MAX_PASSAGES
             counts.append(count)
@@ -170,9 +171,9 @@ class RerankerTrial:
         assert queries.rung is not None, "`_build_ladder` selects sets with a rung"
         texts = self._texts(queries)
         rows = self._sample_rows(queries)
-        former = self._rankings(queries)[rows]  # (q, depth)
-        # Chunks below the reranked ones keep their places.
-        reranked = former.copy()
+        without_reranker = self._rankings(queries)[rows]  # (q, depth)
+        # Chunks below the first `passages` keep their places.
+        reranked = without_reranker.copy()
         for index, row in enumerate(rows):
             self._context.check_stop()
             chunks = self._first_chunks(queries, row, self._passages)
@@ -182,7 +183,7 @@ class RerankerTrial:
             self._context.progress(index + 1, len(rows), "queries (reranked)")
         judgments = [queries.judgments[row] for row in rows]
         values = {}
-        for name, ids in ((WITHOUT, former), (WITH, reranked)):
+        for name, ids in ((WITHOUT, without_reranker), (WITH, reranked)):
             values[name] = measure_ndcg(ids, judgments, self._document_of)
         return Evidence(queries.rung, values, clusters_of(judgments))
 

@@ -76,7 +76,7 @@ def _build_info(
     fusion: FusionChoice,
     compared: Compared,
 ) -> EvaluationInfo:
-    """Return what search and the status need of the evaluation; all figures are in report.json."""
+    """Return what search and `engine status` need to know; all figures are in report.json."""
     trained = work.trained.info
     semantic = selection.semantic
     # The threshold holds for the encoder of semantic search alone.
@@ -86,13 +86,13 @@ def _build_info(
     encoder = encoder_fingerprint_of(context, adapter, semantic.weight or 1.0)
     reranker = None
     if work.reranker is not None:
-        tried = work.reranker
+        choice = work.reranker
         reranker = RerankerInfo(
-            used=tried.in_use,
-            reason=tried.reason,
-            fingerprint=tried.fingerprint,
-            mode=tried.mode,
-            seconds=tried.seconds,
+            used=choice.in_use,
+            reason=choice.reason,
+            fingerprint=choice.fingerprint,
+            mode=choice.mode,
+            seconds=choice.seconds,
         )
     return EvaluationInfo(
         semantic=_build_in_use(selection.semantic, trained),
@@ -138,7 +138,8 @@ def _compare_systems(
 ) -> Comparison:
     """Compare the systems on a query set.
 
-    If its queries may flatter and prove nothing, no difference counts as better or worse.
+    On queries that favour some systems and that the gate does not take for a proof
+    (`proves_nothing`), no difference is called better or worse.
     """
     from engine.evaluation.comparison import compare
 
@@ -165,7 +166,10 @@ def _compare_systems(
 
 
 def proves_nothing(queries: QuerySet, selection: Selection) -> bool:
-    """Tell whether queries may flatter, and the gate takes no gain on them for a proof."""
+    """Tell whether queries may favour some systems, and no encoder in use was proved on them.
+
+    These are queries made from the documents, or of a kind that was trained on.
+    """
     if not queries.synthetic and queries.rung not in FLATTERING:
         return False
     proofs = [chosen for chosen in selection.by_mode.values() if chosen.standing == "proved"]
@@ -209,7 +213,10 @@ def _build_report(
 
 
 def _choose_changed_system(work: Evaluation, selection: Selection) -> str:
-    """Return the system whose queries are listed against base: the adapted one if it is unused."""
+    """Return the system whose changes against base the report lists, query by query.
+
+    This is the system in use in semantic search, or an adapted encoder that is not in use there.
+    """
     if work.adapter and not selection.semantic.weight:
         return ADAPTED
     return IN_USE
@@ -230,7 +237,7 @@ def _write_advice(context: StageContext, fusion: FusionChoice, compared: Compare
 def _build_query_set_reports(
     context: StageContext, work: Evaluation, compared: Compared, changed: str
 ) -> list[QuerySetReport]:
-    """Return a report for each query set that lists the `changed` system's queries against base."""
+    """Return a report for each query set, with the queries that `changed` answers unlike base."""
     from engine.core.messages.report import QuerySetReport
     from engine.evaluation.reporting.changes import build_hit_finder, find_changes
 

@@ -156,7 +156,7 @@ class ModeSelection:
     """What is in use in a search mode, and why.
 
     `weight` is the interpolation weight of the encoder, `share` its share of the hybrid score
-    (None: RRF, or semantic search). `system` names the rows in tables that belong to it.
+    (None: RRF, or semantic search). `system` is the name of its rows in the report's tables.
     """
 
     encoder: str
@@ -185,10 +185,7 @@ class Selection:
 class EncoderChooser:
     """Chooses the encoder of each search mode among those that have ranked the query sets.
 
-    `reference_share`: the semantic share of an unadapted project; None for RRF. `focused`:
-    questions that were judged only where the lists of the reference and of a mode's contender
-    differ. `contenders`: the candidates of the last evaluation, by mode, that people compare with
-    the reference.
+    The reference is base, in hybrid search with the share of an unadapted project.
     """
 
     settings: Settings
@@ -196,15 +193,18 @@ class EncoderChooser:
     fuser: HybridFusion
     document_of: DocumentOf
     reference_share: float | None
+    """The semantic share of an unadapted project; None for RRF."""
     experience: ProjectExperience | None = None
     preferences: Preferences = field(default_factory=dict)
     focused: FocusedSet | None = None
+    """Questions judged only where the lists of the reference and of a mode's contender differ."""
     contenders: Mapping[SearchMode, ContenderInfo] = field(default_factory=dict)
+    """By mode, the candidate of the last evaluation that people compare with the reference."""
 
     def select(self, encoders: Sequence[str], why_not: str = "") -> Selection:
-        """Choose for both modes between base and the encoders, listed nearest to base first.
+        """Choose for both modes between base and the `encoders`, listed nearest to base first.
 
-        `why_not` is the reason to report if there are no encoders.
+        `why_not` replaces the reason that is reported; it says why there are no encoders.
         """
         names = [BASE, *encoders]
         semantic_options = [Option(name, name) for name in names]
@@ -229,12 +229,12 @@ class EncoderChooser:
         encoder with the share that suited it best on public collections.
         """
         reference = hybrid_option(BASE, self.reference_share)
-        every = self._list_hybrid_options((BASE, *encoders))
-        options = [option for option in every if option != reference]
-        usual = [hybrid_option(name, self.usual_share(name)) for name in encoders]
+        all_options = self._list_hybrid_options((BASE, *encoders))
+        options = [option for option in all_options if option != reference]
+        usual_options = [hybrid_option(name, self.usual_share(name)) for name in encoders]
         ladder = []
         for queries in self._list_deciding_sets():
-            compared = options if queries.rung in DECIDE_SHARE else usual
+            compared = options if queries.rung in DECIDE_SHARE else usual_options
             ladder.append(self._measure_options(queries, [reference, *compared]))
         return self._decide("hybrid", ladder, reference, options)
 
@@ -250,16 +250,18 @@ class EncoderChooser:
         return share
 
     def _list_hybrid_options(self, encoders: Sequence[str]) -> list[Option]:
-        """Return every encoder with every share to try, the nearest to the reference share first.
+        """Return each of the `encoders` with every share to try, nearest to the reference first.
 
-        The encoders are listed nearest to base first.
+        Options are in the order of the encoders, then of the shares.
         """
         reference = self.reference_share
         shares: list[float | None] = [reference]
         if self.settings.search.fusion == "auto" and reference is not None:
-            tried = FOREIGN_SHARES if reference == FOREIGN else SHARES
+            shares_to_try = FOREIGN_SHARES if reference == FOREIGN else SHARES
             # Rounded, since 0.5 − 0.4 and 0.6 − 0.5 are not equal floats.
-            shares = sorted(tried, key=lambda share: (round(abs(share - reference), 1), share))
+            shares = sorted(
+                shares_to_try, key=lambda share: (round(abs(share - reference), 1), share)
+            )
         options = []
         for name in encoders:
             options += [hybrid_option(name, share) for share in shares]
@@ -290,11 +292,11 @@ class EncoderChooser:
     def _list_covered_by_experience(
         self, ladder: Sequence[Evidence], options: Sequence[Option]
     ) -> list[Option]:
-        """Return the options that experience may speak of.
+        """Return the options for which experience counts.
 
-        Of an encoder in hybrid search, this is the one with its usual share, and those that judged
-        questions measure. Nothing else would measure another share, so that nothing could speak
-        against it; and of the priors of several shares, one may look safe by chance.
+        In hybrid search, these are each encoder with its usual share, and with shares that judged
+        questions measure. No evidence of the project could contradict the prior of another share;
+        and among the priors of many shares, one may look safe by chance.
         """
         covered = []
         for option in options:
@@ -320,7 +322,7 @@ class EncoderChooser:
 
     def _rank(self, queries: QuerySet, option: Option) -> Ids:
         """Return an option's ranking (q, depth): the encoder's, or fused with BM25's."""
-        # Options of semantic search are called like their encoders.
+        # An option of semantic search has the name of its encoder.
         if option.name == option.encoder:
             ranking: Ids = queries.rankings[option.encoder]
             return ranking
@@ -329,9 +331,10 @@ class EncoderChooser:
     def _add_focused(
         self, mode: SearchMode, ladder: list[Evidence], reference: Option, options: Sequence[Option]
     ) -> list[Evidence]:
-        """Add questions judged only where two lists differ to the evidence about that candidate.
+        """Add the focused questions to the evidence about the contender, and return the ladder.
 
-        They say nothing of other candidates, which only the fully judged questions measure.
+        These questions say nothing about other candidates. So judged questions become two pieces of
+        evidence: one about the contender with the focused questions, one about the others without.
         """
         contender = self._find_contender(mode, options)
         if self.focused is None or contender is None or not self.settings.evaluation.use_judged:
@@ -353,8 +356,8 @@ class EncoderChooser:
         others = [name for name in judged.systems if name not in rankings]
         if others:
             extended.append(judged.select_systems((reference.name, *others)))
-        below = [evidence for evidence in ladder if evidence is not judged]
-        return extended + below
+        other_rungs = [evidence for evidence in ladder if evidence is not judged]
+        return extended + other_rungs
 
     def _find_contender(self, mode: SearchMode, options: Sequence[Option]) -> Option | None:
         """Return the candidate whose lists people compared with the reference's."""
@@ -372,6 +375,7 @@ class EncoderChooser:
         return None
 
     def _measure(self, ranking: Ids, judgments: Sequence[Judgment]) -> Doubles:
+        """Return nDCG@10 per query (q,) of a ranking (q, depth)."""
         return measure_ndcg(ranking, judgments, self.document_of)
 
     def _select(self, decision: Decision, options: Sequence[Option], why_not: str) -> ModeSelection:
@@ -395,7 +399,7 @@ class EncoderChooser:
 
 
 def _measures_shares(evidence: Evidence, option: Option) -> bool:
-    """Tell whether evidence that may weigh shares has enough queries on an option."""
+    """Tell whether evidence may choose between shares, and measures an option by enough queries."""
     enough = evidence.queries >= MIN_FOR_SPREAD
     return evidence.rung in DECIDE_SHARE and enough and option.name in evidence.systems
 
@@ -411,7 +415,7 @@ def contenders_of(snapshot: ProjectSnapshot) -> dict[SearchMode, ContenderInfo]:
 def preferences_of(
     snapshot: ProjectSnapshot, trained: AdapterInfo, reference_share: float | None
 ) -> Preferences:
-    """Return what people said of the lists of every candidate and the reference's."""
+    """Return people's preferences between every candidate's lists and the reference's, by mode."""
     answered = {preference.key[1] for preference in read_preferences(snapshot.project)}
     if not answered:
         return {}
@@ -421,8 +425,8 @@ def preferences_of(
         "hybrid": (reference_share,),
     }
     if snapshot.settings.search.fusion == "auto" and reference_share is not None:
-        tried = dict.fromkeys((reference_share, *SHARES, *FOREIGN_SHARES))
-        shares_of["hybrid"] = tuple(tried)
+        shares = dict.fromkeys((reference_share, *SHARES, *FOREIGN_SHARES))
+        shares_of["hybrid"] = tuple(shares)
     preferences: dict[SearchMode, dict[str, PreferenceEvidence]] = {}
     for mode in SEARCH_MODES:
         reference = SystemChoice(mode, FusionInfo.of_share(reference_share)).identify(snapshot)

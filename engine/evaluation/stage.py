@@ -77,7 +77,7 @@ class EvaluateStage(Stage):
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
         """Return a note if judgments were added or changed."""
         artifact = snapshot.store.artifact(EvaluationInfo)
-        # Of an evaluation without a fingerprint of its judgments, nothing is known.
+        # An evaluation by an earlier version has no fingerprint of its judgments to compare with.
         if artifact is None or not artifact.info.judgments:
             return ""
         if artifact.info.judgments == judgments_fingerprint(snapshot.store):

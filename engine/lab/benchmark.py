@@ -21,7 +21,10 @@ from engine.settings.load import validate
 from engine.settings.schema import DEFAULT_MODEL
 
 DATA_SECTIONS = ("corpus", "lexical", "queries")
-"""Sections of the settings that chunks and queries depend on."""
+"""Sections of the settings that chunks and queries depend on.
+
+The project that `--keep` names must have the same values of all these settings, even of defaults.
+"""
 STAGES = ("ingest", "index", "generate", "rank", "train", "evaluate")
 
 
@@ -111,9 +114,10 @@ def beir_project(
 def _complete_settings(
     settings: dict[str, dict[str, Any]], queries: Sequence[Path]
 ) -> dict[str, dict[str, Any]]:
-    """Return the settings of the measurement, with the defaults that a kept project must match.
+    """Return `settings` with what a benchmark needs: judged queries decide nothing, for example.
 
-    Without `queries` the training queries are extractive.
+    Training queries are imported if there are files of `queries`, else extractive. A kept project
+    must have the same settings.
     """
     chosen = {name: dict(section) for name, section in settings.items()}
     chosen.setdefault("evaluation", {})["use_judged"] = False
@@ -132,7 +136,10 @@ def _require_same_measurement(
     queries: Sequence[Path],
     validation: Path | None,
 ) -> None:
-    """Raise UsageError if a kept project has another data set, other settings or other queries."""
+    """Raise UsageError if a kept project has another data set, other settings or other queries.
+
+    `chosen` is what `_complete_settings` returned.
+    """
     corpus = str((dataset / "corpus.jsonl").absolute())
     requested = {
         **chosen,
@@ -143,21 +150,21 @@ def _require_same_measurement(
     stored = project.settings().model_dump()
     different = []
     for section, values in requested.items():
-        # What chunks and queries are made of counts whole: the defaults of these sections, too.
+        # In `DATA_SECTIONS`, settings that were not requested must have their defaults.
         keys = wanted[section] if section in DATA_SECTIONS else values
         for key in keys:
-            present = stored[section][key]
-            expected = wanted[section][key]
-            if present != expected:
-                different.append(f"{section}.{key} is {present!r}, not {expected!r}")
+            stored_value = stored[section][key]
+            wanted_value = wanted[section][key]
+            if stored_value != wanted_value:
+                different.append(f"{section}.{key} is {stored_value!r}, not {wanted_value!r}")
     imported = {(query.text, query.evidence) for query in imported_queries(project.folder)}
     files = list(queries)
     if validation:
         files.append(validation)
-    named = set()
+    in_files = set()
     for path in files:
-        named |= {(query.text, query.evidence) for query in read_training_queries(path)}
-    if queries and imported and imported != named:
+        in_files |= {(query.text, query.evidence) for query in read_training_queries(path)}
+    if queries and imported and imported != in_files:
         different.append(f"its training queries are not those of {', '.join(map(str, queries))}")
     if different:
         raise UsageError(

@@ -21,8 +21,11 @@ from engine.core.figures import Interval
 from engine.metrics.relevance import Ints
 
 SAMPLES = 10_000
+"""Default number of resamples."""
 CONFIDENCE = 0.95
+"""Share of resampled means that an interval contains."""
 BLOCK = 2_000_000
+"""How many random numbers are drawn at a time, which limits memory."""
 
 
 def bootstrap_means(
@@ -42,7 +45,7 @@ def bootstrap_means(
     if samples < 1:
         raise ValueError(f"samples must be at least 1, not {samples}")
     sums, sizes = cluster_sums(matrix, clusters)
-    # A single cluster would have an interval without width.
+    # All resamples of a single cluster are equal: resample its rows instead.
     if len(sums) == 1:
         sums, sizes = cluster_sums(matrix, None)
     rng = np.random.default_rng(seed)
@@ -110,18 +113,23 @@ def check_values(values: ArrayLike) -> Doubles:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Samples of a fixed size, which give data sets of any size intervals of the same meaning.
+    """Bootstrap samples of a fixed size, so that intervals of large and small data sets compare.
 
-    `top` (K) chunks of a query, `samples` (m) of `size` (l) queries, and ψ of COE and ROE in
-    percent. The paper leaves ψ open; its tables, whose COE lies above the accuracy, need a low one.
-    With fewer queries than l, samples are as large as the set, since larger ones would make the
+    With fewer queries than `size`, samples are as large as the data set: larger ones would make the
     interval too narrow.
     """
 
     top: int = 5
+    """K: how many of the best chunks of a query count."""
     samples: int = 500
+    """m: number of samples."""
     size: int = 100
+    """l: number of queries in a sample."""
     psi: float = 5.0
+    """ψ: percentile, in percent, of the similarities that COE and ROE compare with.
+
+    The paper does not state ψ; its tables, whose COE exceeds the accuracy, imply a low value.
+    """
     seed: int = 0
 
     def draw(self, count: int) -> Ints:
@@ -141,10 +149,10 @@ PAPER = Sampling()
 
 
 def bootstrapped_mean(values: ArrayLike, sampling: Sampling = PAPER) -> Interval:
-    """Return a = 1/m Σ_j a_j, a_j the mean of sample j, with 2.5th and 97.5th percentile.
+    """Return the mean of all samples' means, with their 2.5th and 97.5th percentile.
 
-    §2.1; for nDCG appendix A.5. `values` (q,): of `hit_at_k` for bootstrapped accuracy, of
-    `ndcg_at_k` for bootstrapped nDCG.
+    `values` (q,) are per query: those of `hit_at_k` give bootstrapped accuracy (§2.1 of the paper),
+    those of `ndcg_at_k` bootstrapped nDCG (appendix A.5).
     """
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim != 1 or not np.isfinite(rows).all():

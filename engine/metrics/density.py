@@ -14,6 +14,7 @@ PLACES = 121
 """Number of points on the axis of curves."""
 # Kernel widths by which the axis reaches beyond the outermost sample.
 _REACH = 3
+# Decimal places of the axis and the densities.
 _DIGITS = 4
 
 
@@ -22,7 +23,8 @@ def density_curves(
 ) -> tuple[list[float], list[list[float]]]:
     """Return an axis and the density of each sample (n,) on it.
 
-    The axis lies within [low, high] and reaches a little beyond all samples.
+    The axis has `PLACES` points. It reaches a little beyond all samples, but stays within
+    [low, high], the possible values (such as 0 to 1).
     """
     from scipy.stats import gaussian_kde
 

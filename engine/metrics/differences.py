@@ -5,10 +5,10 @@ paired tests).
 """
 
 # The percentile interval alone says "better" as soon as four queries differ, however many there
-# are, and errs in 8 % to 14 % of comparisons by six to twenty queries that show no difference at
-# all. Fisher's randomisation test is exact for any number, but gives no size. A claim needs both. A
-# guard against harm needs only the interval (`harms`), since there the absence of proof would
-# permit the harm.
+# are. With six to twenty queries and two equal systems, it is wrong in 8 % to 14 % of comparisons.
+# Fisher's randomisation test is exact for any number of queries, but does not tell how large the
+# difference is. So a claim needs both. A guard against harm (`harms`) looks at the interval alone:
+# if it asked for proof by the test as well, it would let harm pass that is not yet proven.
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from engine.metrics.bootstrap import CONFIDENCE, SAMPLES, bootstrap_means, bound
 from engine.metrics.randomisation import randomisation_p
 
 POWER = 0.8
-# Standard errors from 0 to the end of the interval, and on to a difference shown with `POWER`.
+"""Probability with which the needed number of queries shows a true difference."""
+# Half the width of the interval, in standard errors: 1.96.
 _Z_INTERVAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+# How many standard errors from 0 a true difference must lie to be shown with `POWER`: 2.80.
 _Z_SHOWN = _Z_INTERVAL + NormalDist().inv_cdf(POWER)
 MIN_QUERIES = 6
 """Minimum number of queries for a verdict.
@@ -56,14 +58,14 @@ def paired_difference(
 
 
 def difference(value: float, resampled: Doubles, p_value: float) -> Difference:
-    """Return any figure's difference with its verdict.
+    """Return the difference of two systems in any figure, with its verdict.
 
-    `value` is the observed difference, `resampled` (samples,) those of the bootstrap, `p_value` is
-    of the randomisation test. The verdict is `better` or `worse` if the interval excludes 0 and p
-    is at most 1 − `CONFIDENCE`.
+    `value` is the observed difference, `resampled` (samples,) are the differences in the bootstrap,
+    `p_value` is that of the randomisation test. The verdict is `better` or `worse` if the interval
+    excludes 0 and p is at most 1 − `CONFIDENCE`.
     """
     low, high = bounds(resampled)
-    # A tie counts half for each of the two.
+    # A tie counts half for each system.
     p_better = float(np.mean(resampled > 0) + 0.5 * np.mean(resampled == 0))
     verdict: Verdict = "no difference shown"
     if p_value <= 1 - CONFIDENCE + 1e-12:
@@ -77,13 +79,13 @@ def difference(value: float, resampled: Doubles, p_value: float) -> Difference:
 
 
 def queries_needed(gap: ArrayLike, clusters: ArrayLike | None = None) -> int | None:
-    """Return how many queries would show a difference like the mean of `gap` (n,).
+    """Return how many queries would show a difference like the mean d of `gap` (n,).
 
-    They show it with probability `POWER`. The mean of N differences is about normal with standard
-    error s/√N, s the `spread` of the observed ones. It is shown if it lies z(1 − α/2) standard
-    errors from 0, α = 1 − `CONFIDENCE`. If the true difference is the observed d, that happens with
-    that probability when d √N / s = z(1 − α/2) + z(power), so N = ((z(1 − α/2) + z(power)) s / d)²
-    = 7.85 (s/d)². None if d is 0 or there are fewer than two queries.
+    N queries show the difference if their mean lies z(1 − α/2) standard errors from 0, with
+    α = 1 − `CONFIDENCE`. The mean is about normal with standard error s/√N, where s is the `spread`
+    of `gap`. If the true difference is d, it is shown with probability `POWER` when
+    d √N / s = z(1 − α/2) + z(power), so N = ((z(1 − α/2) + z(power)) s / d)² = 7.85 (s/d)².
+    Returns None if d is 0 or there are fewer than two queries.
     """
     values = np.asarray(gap, dtype=np.float64)
     if len(values) < 2:
@@ -95,10 +97,10 @@ def queries_needed(gap: ArrayLike, clusters: ArrayLike | None = None) -> int | N
 
 
 def spread(gap: Doubles, clusters: ArrayLike | None = None) -> float:
-    """Return the standard deviation s of per-query differences (n,), so that s/√n is the error.
+    """Return the s of per-query differences `gap` (n,) for which s/√n is the mean's standard error.
 
-    It is multiplied by the root of the design effect of their `clusters` (n,) if that is above 1
-    (Kish 1965): √(k / (k − 1) · Σ_c (Σ_{q∈c} (g_q − ḡ))² / n) of k clusters.
+    s is the standard deviation. If queries of one of k `clusters` (n,) behave alike, s is larger:
+    √(k / (k − 1) · Σ_c (Σ_{q∈c} (g_q − ḡ))² / n), by the design effect (Kish 1965).
     """
     deviation = float(gap.std(ddof=1))
     centred = gap - gap.mean()
@@ -112,9 +114,9 @@ def spread(gap: Doubles, clusters: ArrayLike | None = None) -> float:
 
 
 def queries_to_show(gain: float, deviation: float) -> int:
-    """Return how many queries would show a gain above 0, as `queries_needed`.
+    """Return how many queries would show a `gain` above 0; the formula is in `queries_needed`.
 
-    `deviation` is the `spread` of per-query differences, in the same unit.
+    `deviation` is the `spread` of per-query differences, in the unit of `gain`.
     """
     needed = (_Z_SHOWN * deviation / gain) ** 2
     return max(MIN_QUERIES, math.ceil(needed))
@@ -126,10 +128,10 @@ def add_needed(
     clusters: ArrayLike | None = None,
     min_queries: int = MIN_FOR_SPREAD,
 ) -> Difference:
-    """Return the difference of per-query `gap` (n,) with the queries needed, if none is shown.
+    """Return `measured` with the number of queries needed, if no difference is shown.
 
-    At least n + 1 are needed, since the randomisation test did not show it with n. Fewer than
-    `min_queries` queries cannot tell.
+    `gap` (n,) are the per-query differences behind `measured`. At least n + 1 queries are needed,
+    since n did not show it. Fewer than `min_queries` queries allow no estimate.
     """
     count = np.size(gap)
     if measured.verdict != "no difference shown" or count < min_queries:
@@ -143,19 +145,20 @@ def add_needed(
 def tested_difference(
     gap: Doubles, means: Doubles, p_value: float, clusters: ArrayLike | None
 ) -> Difference:
-    """Return the difference of per-query `gap` (n,) in percent, with the queries needed.
+    """Return the mean of per-query `gap` (n,) as a difference in percent, with the queries needed.
 
-    `means` (samples,) are those of its bootstrap.
+    `gap` is a difference of shares, from −1 to 1. `means` (samples,) are its bootstrap means,
+    `p_value` is that of the randomisation test.
     """
     measured = difference(float(gap.mean()), means, p_value).percent()
     return add_needed(measured, gap, clusters)
 
 
 def add_needed_pairs(measured: Difference, count: int) -> Difference:
-    """Return any figure's difference of `count` items with the items needed, if none is shown.
+    """Return `measured`, a difference over `count` items, with the items needed if none is shown.
 
-    The standard error, (high − low) / (2 z(1 − α/2)), falls with √N, so N = count · ((z(1 − α/2) +
-    z(power)) · error / d)².
+    Only the interval is known: its standard error (high − low) / (2 z(1 − α/2)) falls with √N, so
+    N = count · ((z(1 − α/2) + z(power)) · error / d)².
     """
     if measured.verdict != "no difference shown" or abs(measured.value) < 1e-12:
         return measured

@@ -8,23 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 THRESHOLD = 20.0
-"""Wealth that shows a difference: 1 / 0.05."""
+"""Wealth that shows a difference with an error of 5 %: 1 / 0.05."""
 PRIOR = (3, 5)
-"""Beta distribution of the share of the wealth that is bet, chosen by exact power.
+"""α and β of the Beta prior over `FRACTIONS`, chosen by exact power.
 
 See docs/log/evaluation.md, "Preferences".
 """
 FRACTIONS = np.arange(1, 50) / 50.0
-# e to a higher power is not a float.
+"""Shares of its wealth that each bettor bets: 0.02, 0.04 … 0.98."""
+# Upper limit of a logarithm: e to a power above 709 is not a finite float.
 _LOG_LIMIT = 700.0
 
 
 @dataclass(frozen=True, slots=True)
 class EProcess:
-    """What wins and losses show.
+    """Counts of wins, losses and ties, and the evidence that they give.
 
-    `better` is the wealth of a bettor on wins, from 1; `worse` that of a bettor on losses. `ties`
-    change neither.
+    Evidence is the wealth of a bettor who began with 1; it shows a difference from `THRESHOLD` on.
+    Ties do not change it.
     """
 
     wins: int = 0
@@ -33,12 +34,12 @@ class EProcess:
 
     @property
     def better(self) -> float:
-        """Evidence for a share of wins above 1/2."""
+        """Evidence for a share of wins above 1/2: the wealth of a bettor on wins."""
         return wealth(self.wins, self.losses)
 
     @property
     def worse(self) -> float:
-        """Evidence for a share of wins below 1/2."""
+        """Evidence for a share of wins below 1/2: the wealth of a bettor on losses."""
         return wealth(self.losses, self.wins)
 
 
@@ -51,7 +52,7 @@ def e_process(outcomes: Iterable[int]) -> EProcess:
 
 
 def wealth(wins: int, losses: int) -> float:
-    """Return what 1 has become after bets on every win, at even odds, by a mixture of bettors.
+    """Return the wealth of a mixture of bettors that began with 1 and bet on wins at even odds.
 
     Bettor k begins with π_k and bets the share f_k of its wealth, so that after w wins and l losses
     all have

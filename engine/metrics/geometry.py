@@ -14,13 +14,14 @@ from engine.metrics.relevance import Ints
 Float32s = NDArray[np.float32]
 
 PAIRS = 200_000
-"""Number of random pairs of vectors, if there are more."""
-# Queries, pairs and chunks that are processed together, and the largest number of products at once.
+"""Maximum number of pairs of vectors; if there are more, as many random ones are used."""
+# How many queries, pairs and domain vectors are processed at once, and the largest number of
+# products at once.
 _BLOCK = 512
 _PAIR_BLOCK = 20_000
 _GENERAL_BLOCK = 4_096
 _PRODUCTS = 512 * 100_000
-# Up to this squared distance two vectors coincide.
+# Vectors up to this squared distance apart count as equal.
 _SAME = 1e-6
 
 
@@ -29,8 +30,9 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Doub
 
     The mean is the figure, which is 1 at best. BMEmbed, appendix E; Wang & Isola 2020 without the
     normalisation. `queries` and `answers` (n, d) are unit vectors of queries and of their evidence
-    chunks, `chunks` (N, d) those of all chunks. A pair whose nearest chunk coincides with the query
-    has no scale: it counts 1 if the answer coincides as well, else it is left out, so that p ≤ n.
+    chunks, `chunks` (N, d) those of all chunks. If the nearest chunk equals the query, the divisor
+    is 0: the pair counts 1 if the answer equals the query as well, else it is left out, so that
+    p ≤ n.
     """
     query_vectors = np.asarray(queries, dtype=np.float32)
     answer_vectors = np.asarray(answers, dtype=np.float32)
@@ -59,7 +61,7 @@ def _largest_products(rows: Float32s, others: Float32s, block: int) -> Doubles:
 def alignment_of(to_answers: ArrayLike, to_nearest: ArrayLike) -> Doubles:
     """Return the `alignment` of squared distances (n,) to the answers and to the nearest chunks."""
     distances = np.asarray(to_answers, dtype=np.float64)
-    # The answer is one of the chunks, so that rounding alone makes another one seem further away.
+    # The answer is one of the chunks, so the nearest chunk is further away only by rounding.
     smallest = np.minimum(np.asarray(to_nearest, dtype=np.float64), distances)
     has_scale = smallest > _SAME
     coincides = distances <= _SAME
@@ -96,13 +98,16 @@ def uniformity(vectors: ArrayLike, pairs: int = PAIRS, seed: int = 0) -> float:
 
 
 def _choose_pairs(count: int, most: int, seed: int) -> tuple[Ints, Ints]:
-    """Return all pairs of distinct rows, or `most` random ones if there are more."""
+    """Return the row numbers (p,) of both vectors of each pair of distinct rows below `count`.
+
+    These are all pairs, or `most` random ones if there are more.
+    """
     if count * (count - 1) // 2 <= most:
         first, second = np.triu_indices(count, 1)
         return first, second
     rng = np.random.default_rng(seed)
     first = rng.integers(0, count, most)
-    # At least 1 row and less than a whole round further, so never the same row.
+    # From 1 to count − 1 rows further, modulo count, is never the same row.
     offsets = rng.integers(1, count, most)
     return first, (first + offsets) % count
 

@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 TAIL = 0.8
-"""Probability whose quantile is matched: the gate asks for losses with a probability of 0.2."""
+"""Probability at which the normal distribution has the quantile of the t distribution.
+
+The gate asks for losses with a probability of 0.2, which is the other tail.
+"""
 MIN_COLLECTIONS = 3
 """Minimum number of collections to estimate how much an effect varies between them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """A normal distribution of an effect, in the unit of what it was made from."""
+    """A normal distribution of an effect, in the unit of the effects it was computed from."""
 
     mean: float
     deviation: float
@@ -31,9 +34,9 @@ class Normal:
         return NormalDist(self.mean, self.deviation).cdf(limit)
 
     def update(self, value: float, error: float) -> Normal:
-        """Return the posterior after another measurement with its standard error.
+        """Return the posterior after a measurement `value` with standard error `error`.
 
-        This is normal-normal conjugacy.
+        Prior and measurement are weighted by 1/variance (normal-normal conjugacy).
         """
         if self.deviation == 0:
             return self
@@ -58,9 +61,9 @@ def predicted_effect(
     collections may be alike by chance. Raises ValueError for fewer than `MIN_COLLECTIONS`, or an
     error that is not above 0.
 
-    τ is estimated, so that a new effect has a t distribution with k − 2 degrees of freedom (Higgins
-    et al. 2009). The result is the normal distribution with the same probability of 20 % in either
-    tail, which other evidence can update.
+    As τ is estimated, a new effect has a t distribution with k − 2 degrees of freedom (Higgins et
+    al. 2009). The result is the normal distribution with the same 20 % tails, since a normal
+    distribution can be updated by further measurements (`Normal.update`).
     """
     count = len(effects)
     if count < MIN_COLLECTIONS or count != len(errors):
@@ -78,12 +81,12 @@ def predicted_effect(
     between = max(least_deviation**2, (q - (count - 1)) / scale)
     weights = [1 / (error**2 + between) for error in errors]
     deviation = math.sqrt(between + 1 / sum(weights))
-    heavier = t_quantile(TAIL, count - 2) / NormalDist().inv_cdf(TAIL)
-    return Normal(weighted_mean(effects, weights), heavier * deviation)
+    tail_factor = t_quantile(TAIL, count - 2) / NormalDist().inv_cdf(TAIL)
+    return Normal(weighted_mean(effects, weights), tail_factor * deviation)
 
 
 def t_quantile(probability: float, degrees: int) -> float:
-    """Return a quantile of Student's t distribution."""
+    """Return a quantile of Student's t distribution with `degrees` degrees of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))

@@ -20,8 +20,10 @@ from engine.core.arrays import Doubles
 from engine.metrics.bootstrap import SAMPLES, check_values, cluster_sums
 
 BLOCK = 2_000_000
-# Share of the largest possible sum by which equal sums may differ, and the smallest divisor.
+"""Number of signs at a time, which limits memory."""
+# Sums that differ by less than this share of the largest possible sum are equal up to rounding.
 _TIE = 1e-9
+# Replaces a divisor of 0.
 _TINY = 1e-300
 
 Bools = NDArray[np.bool_]

@@ -58,7 +58,8 @@ class Relevance:
         """Build from rankings by item id (q, depth), padded with -1, and each query's grades by id.
 
         A relevant item that no ranking can contain may have an id below -1: it counts only in the
-        ideal. Raises ValueError if the two differ in length or a ranking names an item twice.
+        ideal. Raises ValueError if `ids` and `judgments` differ in length, or if a ranking names an
+        item twice.
         """
         rankings = np.asarray(ids, dtype=np.int64)
         if rankings.ndim != 2 or len(rankings) != len(judgments):

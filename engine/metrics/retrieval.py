@@ -85,8 +85,8 @@ def _ranks(rows: NDArray[Any]) -> Ints:
 def count_new_evidence(ids: ArrayLike, held: Sequence[Mapping[int, Collection[int]]]) -> Ints:
     """Return how many evidence strings the item at each rank shows for the first time (q, depth).
 
-    `ids` (q, depth) is padded with -1; `held` maps for each query an item id to the indices of the
-    evidence strings that it holds.
+    `ids` (q, depth) is padded with -1. `held` has one mapping for each query: an item's id → the
+    indices of the evidence strings in that item.
     """
     rankings = np.asarray(ids, dtype=np.int64)
     if rankings.ndim != 2 or len(rankings) != len(held):
@@ -105,8 +105,8 @@ def multihop_ap_at_k(first: Ints, evidence: ArrayLike, k: int = 10) -> Doubles:
     """Return Σ_{i≤k} first_i / i, divided by min(#evidence, k) (q,), 0 without evidence.
 
     `first` (q, depth) comes from `count_new_evidence`; `evidence` (q,) is the number of evidence
-    strings of each query, found or not. This is not standard average precision: a chunk that holds
-    two strings at rank 1 adds 2.
+    strings of each query, retrieved or not. This is not standard average precision: a chunk at rank
+    1 that holds two strings adds 2.
     """
     counts = first[:, :k]
     gains = (counts / _ranks(counts)).sum(axis=1)
@@ -121,10 +121,12 @@ METRICS: dict[str, Callable[[Relevance, int], Doubles]] = {
     "recall": recall_at_k,
     "map": average_precision_at_k,
 }
+"""Metric by the part of its name before `@`."""
 _DEPTHS = (1, 3, 5, 10, 20)
 MAFIN = (*(f"recall@{k}" for k in _DEPTHS), *(f"ndcg_exp@{k}" for k in _DEPTHS))
 """Figures of Mafin's tables (section 4.2): recall@k, and nDCG@k with gain 2^grade − 1."""
 NAMES = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10", "recall@10", "map@10")
+"""Figures that every evaluation computes."""
 
 
 def evaluate_run(relevance: Relevance, names: Iterable[str] = NAMES) -> dict[str, Doubles]:

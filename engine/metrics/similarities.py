@@ -23,19 +23,20 @@ PERCENTILES = tuple(range(0, 101, 5))
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The threshold τ(ψ) and what it costs.
-
-    `similarity` is τ, `psi` is ψ in percent. `accuracy` and `unthresholded` are the shares of
-    queries with an answer in their top K, with and without the threshold, and `loss` is their
-    difference in percent. `hidden` is the share of top-K hits below the threshold.
-    """
+    """The threshold τ(ψ) and what it costs."""
 
     similarity: float
+    """τ: hits below this similarity are left out."""
     psi: float
+    """ψ in percent."""
     accuracy: float
+    """Share of queries with an answer in their top K, with the threshold."""
     unthresholded: float
+    """The same share without the threshold."""
     hidden: float
+    """Share of top-K hits below the threshold."""
     loss: Difference
+    """`accuracy` minus `unthresholded`, in percent."""
 
 
 def thresholds(
@@ -65,9 +66,9 @@ def choose_threshold(
 ) -> Threshold:
     """Return the highest τ(ψ) whose loss of top-K accuracy has an interval that reaches 0.
 
-    `top` (q, K) are similarities, `correct` (q, K) is 1 for correct hits. Both accuracies are of
-    the same queries, and the paired bootstrap over all of them decides (95 %), which is stricter
-    than the paper's two intervals.
+    `top` (q, K) are similarities, `correct` (q, K) is 1 for correct hits. The accuracies with and
+    without a threshold are compared on the same queries by the paired bootstrap (95 %), which is
+    stricter than the paper's two separate intervals.
     """
     best = np.asarray(top, dtype=np.float64)
     is_correct = np.asarray(correct, dtype=bool)
@@ -75,7 +76,7 @@ def choose_threshold(
         raise ValueError(f"similarities {best.shape} and correctness {is_correct.shape} do not fit")
     taus = thresholds(best, PERCENTILES, sampling).tolist()
     answered = is_correct.any(axis=1).astype(np.float64)  # (q,), without a threshold
-    # From the highest threshold down to the first that costs nothing.
+    # From the highest threshold down to the first that costs no accuracy, or to τ(0).
     for psi, tau in sorted(zip(PERCENTILES, taus, strict=True), reverse=True):
         is_shown = is_correct & (best >= tau)
         still_answered = is_shown.any(axis=1).astype(np.float64)
@@ -106,8 +107,9 @@ def overlap(
     j; C(θ_j) = P(similarity > θ_j) is over all queries, eq. (1) and (2). Raises ValueError if
     shapes do not fit or a number is not finite.
 
-    The paper draws one random chunk for each of up to 981 questions. With fewer queries that says
-    little: with 60, ROE came out between 8 % and 20 % by chance alone, and at 10 % with all chunks.
+    The paper draws n = 1 random chunk for each of up to 981 questions. With fewer queries, n should
+    be larger: with 60 queries and n = 1, ROE varied between 8 % and 20 % by chance, while it was
+    10 % with all chunks.
     """
     best = np.asarray(top, dtype=np.float64)
     right = np.asarray(correct, dtype=np.float64)

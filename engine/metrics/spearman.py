@@ -15,6 +15,7 @@ from engine.core.figures import Difference, Interval
 from engine.metrics.differences import difference
 
 RESAMPLES = 2_000
+"""Default number of resamples and of tosses."""
 
 
 def spearman(first: ArrayLike, second: ArrayLike, axis: int = -1) -> Any:
@@ -36,7 +37,10 @@ def spearman(first: ArrayLike, second: ArrayLike, axis: int = -1) -> Any:
 def spearman_interval(
     values: Doubles, gold: ArrayLike, samples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
-    """Return Spearman's correlation with its 95 % percentile interval over resampled pairs."""
+    """Return the correlation of `values` and `gold` (n,) with its 95 % percentile interval.
+
+    The interval is over `samples` resamples of the n pairs.
+    """
     resampled = _resample(spearman, (values, gold), samples, seed)
     low, high = np.quantile(resampled, [0.025, 0.975])
     return Interval(float(spearman(values, gold)), float(low), float(high))
@@ -47,8 +51,8 @@ def spearman_difference(
 ) -> Difference:
     """Return how much better `values` correlate with `gold` than `base` does, all (n,).
 
-    Both have the same resamples. A toss exchanges the ranks that the two systems give a pair; p is
-    the share of all tosses in which the correlations are as far apart as they are.
+    Both systems have the same resamples. A toss exchanges the ranks that the two systems give a
+    pair; p is the share of tosses whose correlations are at least as far apart as observed.
     """
     from scipy.stats import permutation_test, rankdata
 
@@ -71,7 +75,7 @@ def spearman_difference(
 
 
 def _resample(statistic: Any, columns: tuple[ArrayLike, ...], samples: int, seed: int) -> Doubles:
-    """Return the statistic (samples,) of resampled rows of the columns (n,)."""
+    """Return `statistic` of each resample (samples,), drawn from the rows of `columns` (n,)."""
     n = np.size(columns[0])
     rows = np.random.default_rng(seed).integers(0, n, (samples, n))
     resamples = [np.asarray(column, np.float64)[rows] for column in columns]

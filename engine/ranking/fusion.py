@@ -16,13 +16,15 @@ from engine.core.arrays import Doubles, Ids
 from engine.metrics.relevance import refuse_duplicates
 
 Ranker = tuple[ArrayLike, ArrayLike]
+"""Ids and scores of a ranker's chunks."""
 Fused = tuple[Ids, Doubles]
+"""Ids and scores of fused chunks, or of one ranker's part of the sums."""
 
 RRF_CONSTANT = 40
 """Constant k of reciprocal rank fusion."""
 BLOCK = 1_000_000
 """Number of candidates that are fused at once, which limits memory."""
-# Sums that differ only by the order of addition must tie.
+# Decimal places of the sums, so that sums that differ only by the order of addition tie.
 _DECIMALS = 12
 
 
@@ -79,22 +81,22 @@ def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused
 
 
 def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
-    """Return a ranker extended by those of the chunks `ids` (q, m) that it lacks.
+    """Return `ranker` with the chunks `ids` (q, m) that it lacks appended.
 
-    The same ranker gave them `scores` (q, m). The result is shaped as `ranker`, padded with -1 and
-    -inf. Two rankers that extend each other judge the same chunks (docs/log/hybrid-search.md). A
-    query without results stays empty.
+    `scores` (q, m) are the same ranker's scores of these chunks. The result has as many dimensions
+    as `ranker`, padded with -1 and -inf. Two rankers that are each extended by the other's chunks
+    score the same chunks (docs/log/hybrid-search.md). A query without results stays empty.
     """
     ((ranked, ranked_scores),) = _as_arrays([ranker])
-    ((more, more_scores),) = _as_arrays([(ids, scores)])
-    if len(ranked) != len(more):
-        raise ValueError(f"rankers do not fit: {len(ranked)} and {len(more)} queries")
+    ((extra, extra_scores),) = _as_arrays([(ids, scores)])
+    if len(ranked) != len(extra):
+        raise ValueError(f"rankers do not fit: {len(ranked)} and {len(extra)} queries")
     has_results = (ranked >= 0).any(axis=1, keepdims=True)
-    is_missing = (more >= 0) & has_results
+    is_missing = (extra >= 0) & has_results
     for row, known in enumerate(ranked):
-        is_missing[row] &= ~np.isin(more[row], known)
-    joined = np.concatenate([ranked, np.where(is_missing, more, -1)], axis=1)
-    joined_scores = np.concatenate([ranked_scores, more_scores], axis=1)
+        is_missing[row] &= ~np.isin(extra[row], known)
+    joined = np.concatenate([ranked, np.where(is_missing, extra, -1)], axis=1)
+    joined_scores = np.concatenate([ranked_scores, extra_scores], axis=1)
     joined_scores[joined < 0] = -np.inf
     if _is_single([ranker]):
         return _without_padding(joined[0], joined_scores[0])
@@ -108,7 +110,7 @@ def _without_padding(ids: Ids, scores: Doubles) -> Fused:
 
 
 def _is_single(rankers: Sequence[Ranker]) -> bool:
-    """Tell whether the rankers are of one query."""
+    """Tell whether the rankers rank for a single query, in one-dimensional arrays."""
     return np.ndim(rankers[0][0]) == 1
 
 
@@ -153,7 +155,8 @@ def sum_parts(
 ) -> Fused:
     """Rank the chunks of each query by the sums of their parts, `block` candidates at once.
 
-    `is_single`: the parts are of one query (1, n), whose arrays are returned unpadded.
+    `parts` are from `rrf_parts` or `convex_parts`. `is_single`: they are of one query (1, n), whose
+    ids and scores are returned one-dimensional and without padding.
     """
     if depth is not None and depth < 1:
         raise ValueError(f"depth must be at least 1, not {depth}")
@@ -176,21 +179,21 @@ def sum_parts(
 
 
 def _fuse_block(ids: Ids, gains: Doubles, fused_ids: Ids, fused_scores: Doubles) -> None:
-    """Write the fused ids and scores of some queries into the output arrays."""
+    """Write the fused ids and scores of some queries into `fused_ids` and `fused_scores`."""
     sums = _sum_gains(ids, gains)
     # By row, then by sum, the highest first, then by id. The rows ascend already.
     order = np.lexsort((sums.items, -sums.gains, sums.rows))
     # A row's first entry has rank 0.
     ranks = np.arange(len(sums.rows)) - np.searchsorted(sums.rows, sums.rows)
-    kept = ranks < fused_ids.shape[1]
-    best = order[kept]
-    cells = (sums.rows[kept], ranks[kept])
+    has_place = ranks < fused_ids.shape[1]
+    best = order[has_place]
+    cells = (sums.rows[has_place], ranks[has_place])
     fused_ids[cells] = sums.items[best]
     fused_scores[cells] = sums.gains[best]
 
 
 class _Sums(NamedTuple):
-    """Row, item and sum of gains of each different item of a row, by row and item: (t,)."""
+    """Row, item and sum of gains (t,) of every distinct item of every row, in that order."""
 
     rows: Ids
     items: Ids
@@ -198,7 +201,7 @@ class _Sums(NamedTuple):
 
 
 def _sum_gains(ids: Ids, gains: Doubles) -> _Sums:
-    """Add the gains (q, n) of equal items `ids` (q, n) of a row."""
+    """Return the sum of the `gains` (q, n) of equal `ids` (q, n) in each row."""
     present = ids >= 0
     rows = np.nonzero(present)[0]
     items = ids[present]

@@ -33,7 +33,7 @@ def rank_all(
         products = queries[rows] @ chunks.T  # (b, N)
         for row, positions in enumerate(without[rows]):
             products[row, positions] = -np.inf
-        # The best `depth` chunks in any order, then in theirs.
+        # argpartition finds the best `depth` chunks, lexsort puts them in order.
         best = np.argpartition(-products, depth - 1, axis=1)[:, :depth]
         best_keys = keys[best]
         best_products = np.take_along_axis(products, best, axis=1)

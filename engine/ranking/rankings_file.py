@@ -19,6 +19,7 @@ Scores = NDArray[np.float32]
 
 VERSION = 1
 ABSENT = -1
+"""Chunk id of padding."""
 _META = "rankings.json"
 _TYPES: dict[str, np.dtype[Any]] = {
     "query_ids": np.dtype(np.int64),

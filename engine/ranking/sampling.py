@@ -17,26 +17,27 @@ from engine.ranking.rankings_file import ABSENT, RankedLists, Scores
 
 Scheme = Literal["fine-to-coarse", "uniform"]
 Bounds = tuple[tuple[int, int], ...]
+"""Half-open intervals of ranks, counted from 0."""
 
 POSITIVE = 3
-"""The first interval is always the ranks [0, 3): the positive."""
+"""The first interval is always the ranks [0, 3), from which the positive is drawn."""
 
 
 def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds:
     """Return at most m ≥ 2 non-empty half-open intervals that cover the ranks [0, k) in order.
 
-    The m - 1 intervals after the first share [3, k): in equal lengths, or each twice as long as the
-    last. Real bounds are floored exactly, in integer arithmetic; a bound that falls on its
-    predecessor moves up by one.
+    The m - 1 intervals after the first share [3, k): in equal lengths (`uniform`), or each twice as
+    long as the one before it (`fine-to-coarse`). Bounds are rounded down, in integer arithmetic; a
+    bound that equals its predecessor moves up by one.
     """
     if k <= POSITIVE:
         return ((0, k),)
     shared = k - POSITIVE
-    rest = min(m - 1, shared)
+    later_intervals = min(m - 1, shared)
     # Interval i ends after parts[i] of parts[-1] equal parts of the shared ranks.
-    parts = [2**i - 1 for i in range(1, rest + 1)]
+    parts = [2**i - 1 for i in range(1, later_intervals + 1)]
     if scheme == "uniform":
-        parts = list(range(1, rest + 1))
+        parts = list(range(1, later_intervals + 1))
     bounds = [0, POSITIVE]
     for part in parts:
         bound = POSITIVE + shared * part // parts[-1]
@@ -48,8 +49,9 @@ def partition_ranks(k: int, m: int, scheme: Scheme = "fine-to-coarse") -> Bounds
 class SampledLists:
     """L lists of at most m chunks, best interval first.
 
-    `queries` (L,) are ids or positions in the training data, with a query's lists side by side.
-    `chunks` (L, m) are the same, padded with -1; `scores` (L, m) are BM25's, padded with -inf.
+    `queries` (L,) are query ids, or positions of queries in the training data, with a query's lists
+    side by side. `chunks` (L, m) are chunk ids or positions, padded with -1; `scores` (L, m) are
+    BM25's, padded with -inf.
     """
 
     queries: Ids

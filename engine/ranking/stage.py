@@ -11,6 +11,7 @@ from engine.ranking.rankings_file import RankedLists
 
 VERSION = 1
 STEP = 256
+"""Number of queries between two reports of progress."""
 NO_QUERIES = "there are no training queries to rank: nothing can be trained"
 
 
@@ -30,7 +31,7 @@ class RankStage(Stage):
         RankedLists.load(snapshot.project.folder_of(snapshot.need(RankingsInfo)))
 
     def status_note(self, snapshot: ProjectSnapshot) -> str:
-        """Return a note about current rankings, empty if there are queries."""
+        """Return a note that there are no queries to rank, empty if there are some."""
         if snapshot.store.count("queries"):
             return ""
         return NO_QUERIES

@@ -1,8 +1,8 @@
 """Encoders compared on a project's own chunks and queries, each in its own process.
 
-So their memory can be measured, and a crash ends only one trial. `python -m
-engine.evaluation.choosing.encoders FOLDER CHANGES` prints an `EncoderTrial`; CHANGES is JSON with
-keys of [encoder].
+In a process of its own, the memory of an encoder can be measured, and a crash ends only one trial.
+`python -m engine.evaluation.choosing.encoders FOLDER CHANGES` prints an `EncoderTrial`; CHANGES is
+JSON with keys of [encoder], such as `{"model": "PATH"}`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 SEMANTIC = "semantic"
 HYBRID = "hybrid"
 OWN = ""
-"""Name of the project's own encoder, and of the encoder of a trial among the systems."""
+"""Name of the project's own encoder in a comparison, and of the encoder's rankings in a trial."""
 OF_A_MODEL = {
     "endpoint",
     "endpoint_model",
@@ -75,10 +75,11 @@ OF_A_MODEL = {
     "document_prompt",
     "pooling",
 }
-"""Settings of [encoder] that do not apply to another model."""
+"""Settings of [encoder] that belong to the configured model, and are reset for another one."""
 TIMED_TEXTS = 64
+"""Number of chunks that are timed."""
 TIMED_QUERIES = 16
-"""Numbers of chunks and of queries that are timed."""
+"""Number of queries that are timed."""
 
 
 def compare_encoders(
@@ -89,9 +90,9 @@ def compare_encoders(
 ) -> EncoderComparison:
     """Measure the project's encoder (without adapter or small model) and the `named` ones.
 
-    An encoder is named by a path, as `list_encoders` calls it, or by a server's address and the
-    model's name there after a #. `begin` is called with each. One that fails has an `error`.
-    Vectors are kept.
+    An encoder is named by a path, by its name in `list_encoders`, or by a server's address with the
+    model's name there after a #. `begin` is called with the name before each trial. The result of
+    an encoder that fails has an `error`. Computed vectors stay in the cache.
 
     Raises NotBuiltError, TooLittleTextError without queries, ProjectBusyError during a run,
     CancelledError.
@@ -116,7 +117,7 @@ def compare_encoders(
 def _run_trial(
     project: ProjectFolder, name: str, settings: EncoderSettings, should_stop: Callable[[], bool]
 ) -> EncoderTrial:
-    """Measure an encoder in a process of its own."""
+    """Measure an encoder in a process of its own. `settings` are the project's."""
     changes: dict[str, Any] = {}
     if name != OWN:
         changes = _list_changes(name, settings)
@@ -126,8 +127,9 @@ def _run_trial(
 
 
 def _list_changes(name: str, settings: EncoderSettings) -> dict[str, Any]:
-    """Return the keys of [encoder] to change for an encoder; its model sets prompts and pooling.
+    """Return the keys of [encoder] to change for the encoder `name`.
 
+    Settings of the configured model, such as its prompts and pooling, go back to their defaults.
     Raises UsageError.
     """
     defaults = EncoderSettings().model_dump(include=OF_A_MODEL)
@@ -144,22 +146,22 @@ def _list_changes(name: str, settings: EncoderSettings) -> dict[str, Any]:
 def _compare_trials(
     trials: dict[str, EncoderTrial | EngineError], samples: int, seed: int
 ) -> EncoderComparison:
-    """Compare the encoders on the rung that decides between them, else on a smaller one."""
-    done: dict[str, EncoderTrial] = {}
+    """Compare the encoders on the queries of one rung, which `choose_shown` chooses."""
+    finished: dict[str, EncoderTrial] = {}
     results = []
     for name, outcome in trials.items():
         if isinstance(outcome, EncoderTrial):
-            done[name] = outcome
+            finished[name] = outcome
             results.append(EncoderResult(name, outcome))
         else:
             results.append(EncoderResult(name, None, outcome))
-    if not done:
+    if not finished:
         return EncoderComparison(tuple(results))
-    first = next(iter(done))
-    rungs = [rung for rung in RUNGS if rung in done[first].rungs]
-    shown = choose_shown([_build_evidence(rung, done) for rung in rungs], first)
+    first = next(iter(finished))
+    rungs = [rung for rung in RUNGS if rung in finished[first].rungs]
+    shown = choose_shown([_build_evidence(rung, finished) for rung in rungs], first)
     values = {}
-    for name, trial in done.items():
+    for name, trial in finished.items():
         figures = trial.rungs[shown.rung]
         values[name] = {
             SEMANTIC: np.array(figures.semantic),
@@ -167,10 +169,10 @@ def _compare_trials(
             BM25: np.array(figures.bm25),
         }
     pairs = {}
-    if OWN in done:
-        pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in done if name != OWN}
+    if OWN in finished:
+        pairs = {(name, OWN): (SEMANTIC, HYBRID) for name in finished if name != OWN}
     intervals, gaps = compare_values(values, pairs, samples, seed, shown.clusters)
-    queries_of_documents = Counter(done[first].rungs[shown.rung].documents)
+    queries_of_documents = Counter(finished[first].rungs[shown.rung].documents)
     table = FigureTable(
         base=OWN,
         queries=shown.queries,
@@ -178,7 +180,7 @@ def _compare_trials(
         systems=intervals,
         differences={name: gap for (name, _), gap in gaps.items()},
         one_document=max(queries_of_documents.values()),
-        ranked=done[first].ranked,
+        ranked=finished[first].ranked,
     )
     if shown.rung not in CERTIFYING:
         table = table.of_flattering_queries()
@@ -189,7 +191,7 @@ def _compare_trials(
 
 
 def _build_evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evidence:
-    """Return the figures of hybrid search, which is the default mode."""
+    """Return a rung's figures of all encoders in hybrid search, which is the default mode."""
     systems = {name: np.array(trial.rungs[rung].hybrid) for name, trial in trials.items()}
     first = next(iter(trials.values()))
     return Evidence(rung, systems, clusters=np.array(first.rungs[rung].documents))
@@ -198,10 +200,10 @@ def _build_evidence(rung: RungName, trials: Mapping[str, EncoderTrial]) -> Evide
 def try_encoder(
     project: ProjectFolder, changes: dict[str, Any], should_stop: Callable[[], bool]
 ) -> EncoderTrial:
-    """Measure the project's encoder with `changes`; existing vectors are used, new ones kept.
+    """Measure the project's encoder with `changes` to [encoder].
 
-    Raises NotBuiltError before the stage `index`, TooLittleTextError without queries, and whatever
-    ends the encoder.
+    Vectors are taken from the cache, and new ones are added to it. Raises NotBuiltError before the
+    stage `index`, TooLittleTextError without queries, and any error of the encoder.
     """
     settings = project.settings()
     encoder = settings.encoder.model_copy(update=changes | {"small_model": ""})
@@ -254,7 +256,7 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
         rungs=figures,
         texts_per_second=speed,
         query_seconds=seconds,
-        # What a server takes is not in this process.
+        # The memory of a server is not in this process.
         memory=None if source.server else memory,
         dimension=encoder.dimension,
         changes=changes,
@@ -265,9 +267,10 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
 def build_sets(
     context: StageContext, chunks: list[Chunk], most: int = IN_MEMORY
 ) -> list[tuple[QuerySet, Rankers]]:
-    """Return the usable query sets on the ladder, with the corpus that each is asked of.
+    """Return the usable query sets on the ladder, each with the rankers of its corpus.
 
-    Of more than `most` chunks, that is a sample.
+    Document-written queries have a corpus without their own texts. If there are more than `most`
+    chunks, a corpus is a sample.
     """
     sets = build_query_sets(context, chunks)
     written = find_document_set(context, chunks)
@@ -280,11 +283,9 @@ def build_sets(
     pairs = [(queries, rankers) for queries in sets]
     if written is not None:
         pairs.append((written.queries, written.build_rankers(context, pool)))
-    wanted = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
+    rungs = RUNGS if context.settings.evaluation.use_judged else RUNGS[1:]
     return [
-        (queries, corpus)
-        for queries, corpus in pairs
-        if queries.rung in wanted and queries.usable()
+        (queries, corpus) for queries, corpus in pairs if queries.rung in rungs and queries.usable()
     ]
 
 
@@ -354,7 +355,7 @@ def _print_progress(event: Event) -> None:
 
 
 def _answer_parent(should_stop: Callable[[], bool], folder: str, changes: str) -> Any:
-    """Return the JSON of a trial, whose arguments are those of `_run_trial`."""
+    """Return the JSON of a trial; `folder` and `changes` are the arguments from `_run_trial`."""
     trial = try_encoder(ProjectFolder(Path(folder)), json.loads(changes), should_stop)
     return to_json(trial)
 

@@ -28,7 +28,7 @@ FOREIGN_SHARES = (FOREIGN, 0.2, 0.3, 0.4, 0.5)
 class FusionChoice:
     """How hybrid search fuses.
 
-    `weight` is the semantic share of the weighted sum, which RRF is compared with.
+    `weight` is the semantic share of the weighted sum; RRF does not use it.
     """
 
     method: Literal["rrf", "weighted"]
@@ -68,9 +68,9 @@ Scorer = Callable[[QuerySet, Ids], Floats]
 
 
 class CrossScored(NamedTuple):
-    """The rankings of an encoder and of BM25, each extended by scores of the other's chunks.
+    """The rankings of an encoder and of BM25, each extended by the other's chunks and their scores.
 
-    `ids` is the encoder's ranking that they were computed from.
+    `ids` is the encoder's ranking before that, by which a stale cache entry is recognised.
     """
 
     ids: Ids
@@ -87,13 +87,14 @@ class HybridFusion:
     def __init__(self, settings: Settings, bm25_scores: Scorer) -> None:
         self._settings = settings
         self._bm25_scores = bm25_scores
-        # Kind of queries, and encoder.
+        # Kind of queries and name of the encoder → both rankings.
         self._cross_scored: dict[tuple[str, str], CrossScored] = {}
 
     def fuse(self, queries: QuerySet, encoder: str, share: float | None) -> Ids:
-        """Return ids (q, depth) of BM25 and an encoder fused by a weighted sum, or by RRF.
+        """Return ids (q, depth) of the rankings of BM25 and an encoder, fused.
 
-        METHODS.md §5, "Weighted fusion", with the semantic `share`; None: §1, "Fusion".
+        With a semantic `share`, such as 0.4, by the weighted sum (METHODS.md §5, "Weighted
+        fusion"); with None, by RRF (§1, "Fusion").
         """
         from engine.ranking.fusion import convex, rrf
 
@@ -108,7 +109,7 @@ class HybridFusion:
         return ids
 
     def _cross_score(self, queries: QuerySet, encoder: str) -> CrossScored:
-        """Return both rankings with each other's chunks, cached while the ranking is the same."""
+        """Return both rankings with each other's chunks, cached until the encoder's changes."""
         from engine.ranking.fusion import cross_score
 
         key = (queries.kind, encoder)

@@ -36,9 +36,10 @@ def learn_threshold(
     """Return the `similarity` τ(ψ) and its figures, or None and the `reason` why not.
 
     Uses each query's best `K` hits by `system`, whose scores are the similarities that search ranks
-    by; queries with fewer hits are skipped. The first of the sets with `MIN_QUERIES` is used.
+    by; queries with fewer hits are skipped. The first set with at least `MIN_QUERIES` queries left
+    is used.
     """
-    most = 0
+    largest_count = 0
     evidence = EVIDENCE["judged"]
     for queries in sets:
         if queries.rung not in CERTIFYING:
@@ -48,22 +49,22 @@ def learn_threshold(
         rows = []
         if similarities.shape[1] == K:
             rows = [row for row in queries.usable() if np.isfinite(similarities[row]).all()]
-        if len(rows) > most:
-            most = len(rows)
+        if len(rows) > largest_count:
+            largest_count = len(rows)
             evidence = EVIDENCE[queries.rung]
         if len(rows) < MIN_QUERIES:
             continue
-        # Whether each hit of the usable queries answers.
-        right = np.zeros((len(rows), K), dtype=bool)
+        # Whether each hit answers its query.
+        is_right = np.zeros((len(rows), K), dtype=bool)
         for index, row in enumerate(rows):
             judgment = queries.judgments[row]
             hits = ids[row]
             if judgment.level == "document":
                 hits = document_of(hits)
-            right[index] = np.isin(hits, list(judgment.grades))
+            is_right[index] = np.isin(hits, list(judgment.grades))
         clusters = clusters_of(queries.judgments[row] for row in rows)
         sampling = Sampling(seed=seed)
-        threshold = choose_threshold(similarities[rows], right, sampling, resamples, clusters)
+        threshold = choose_threshold(similarities[rows], is_right, sampling, resamples, clusters)
         return {
             **asdict(threshold),
             "queries": len(rows),
@@ -73,6 +74,6 @@ def learn_threshold(
         }
     reason = (
         f"{MIN_QUERIES} {evidence} are needed to learn how similar a hit must be, and there are"
-        f" {most}"
+        f" {largest_count}"
     )
     return {"similarity": None, "reason": reason}

@@ -78,10 +78,10 @@ def decide(
 def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
     """Return the candidate that comes into use, or None for the reference.
 
-    With experience this is the one with the largest expected gain. Without, it is of all within one
-    standard error of the largest proved gain the first, which is nearest to the reference (Breiman
-    et al. 1984). A proof by evidence that changes no expected gain gives way to no candidate that
-    is only expected, since comparing expected gains would leave it out.
+    With experience, this is the one with the largest expected gain. Without, it is the one nearest
+    to the reference whose measured gain lies within one standard error of the largest (Breiman et
+    al. 1984). Some proofs do not enter expected gains (`Rules.has_separate_proof`): if there is
+    one, only proved candidates are considered.
     """
     admitted = [row for row in rows if row.outcome in ("proved", "expected")]
     if any(rules.has_separate_proof(row.name) for row in admitted):
@@ -103,7 +103,7 @@ def _choose(rows: Sequence[GateRow], rules: Rules) -> GateRow | None:
 
 
 def _expected_gain(row: GateRow, rules: Rules) -> float:
-    """Return a candidate's expected gain in points, or what its proof measured without one."""
+    """Return a candidate's expected gain in points, else the gain that its proof measured."""
     if row.expectation is not None:
         return row.expectation.mean
     trial = rules.find_proving_trial(row.name)
@@ -117,8 +117,9 @@ def _find_describing_trial(
 ) -> Trial | None:
     """Return the trial whose figures describe the decision.
 
-    This is the one that proved the candidate; for an expected candidate the highest with
-    enough queries, since lower kinds may flatter; else the one on the rung that is shown.
+    This is the one that proved the chosen candidate. For a candidate that is only expected, it is
+    the highest with enough queries, since lower rungs may flatter. Else it is the one on the rung
+    that is shown.
     """
     if chosen is not None and proof is not None:
         trial = ladder.find_trial(proof, chosen.name)

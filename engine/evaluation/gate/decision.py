@@ -34,39 +34,41 @@ NO_PRIOR_KNOWLEDGE = PriorKnowledge({}, {})
 
 @dataclass(frozen=True, slots=True)
 class RungResult:
-    """A rung of the ladder: how many `queries` it has, of how many `texts`, and needs to decide."""
+    """The number of queries that a rung of the ladder has and needs."""
 
     rung: RungName
     queries: int
     needed: int
+    """Number of queries from which the rung has the last word."""
     texts: int = MIN_QUERIES
+    """Number of independent texts that the queries are about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of the gate in one search mode: the chosen system and the evidence for it.
-
-    `chosen` names a candidate or the reference. `rung` is the rung that proved it, else the rung
-    that had the last word, or None if no rung could decide. The rows of `candidates` hold figures
-    of the rung `measured_on` with that many `queries` (None: nothing was measured).
-    `judged_needed` is the number of judged questions that would show a gain of `judged_points`,
-    None if nothing was measured. `preferences` are set if they proved the candidate.
-    `wealth_needed` is that from which preferences would prove the `contender`.
-    """
+    """The outcome of the gate in one search mode: the chosen system and the evidence for it."""
 
     mode: SearchMode
     chosen: str
+    """Name of a candidate or of the reference."""
     reference: str
     standing: Standing
     rung: RungName | None
+    """The rung that proved the candidate, else the one with the last word; None if none decides."""
     queries: int
+    """Number of queries of the rung `measured_on`."""
     candidates: tuple[GateRow, ...] = ()
+    """A row for each candidate, with figures of the rung `measured_on`."""
     ladder: tuple[RungResult, ...] = ()
     judged_needed: int | None = None
+    """Number of judged questions that would show a gain of `judged_points`; None: unknown."""
     judged_points: float = DIFFERENCE
     measured_on: RungName | None = None
+    """The rung whose figures describe the decision; None if nothing was measured."""
     preferences: PreferenceEvidence | None = None
+    """People's preferences, if they proved the candidate."""
     wealth_needed: float = 1 / LEVEL
+    """Wealth from which preferences would prove the `contender`."""
 
     @property
     def row(self) -> GateRow | None:

@@ -65,7 +65,10 @@ class Ladder:
         return proving
 
     def results(self) -> tuple[RungResult, ...]:
-        """Return each rung once; of two trials of judged questions the first, which is larger."""
+        """Return one result for each rung.
+
+        If judged questions have two trials, it is that of the first, which has more queries.
+        """
         results: dict[RungName, RungResult] = {}
         for trial in self.trials:
             evidence = trial.evidence

@@ -8,7 +8,8 @@ A rung that shows a candidate to be worse excludes it, unless a higher rung prov
 # A proof takes three things: a one-sided p corrected for the number of candidates (single-step
 # max-T, Westfall & Young 1993) and for the number of rungs that may prove something; a gain by the
 # two-sided test that all tables use; and a gain that remains if one more query lost everything.
-# Queries of a kind that was trained on must also show more than they may flatter by.
+# Queries of a kind that was trained on favour the adapted encoder (they flatter it), so the gain on
+# them must exceed that effect as well.
 
 from __future__ import annotations
 
@@ -33,11 +34,9 @@ from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.trial import Trial, Z
 
 USEFUL_GAIN = 0.5
-"""Points of nDCG@10 that an expected candidate must be expected to gain: less is within what one
-prior differs from the next.
-"""
+"""Minimum expected gain in points of nDCG@10: a smaller one is within the differences of priors."""
 TOLERANCE = 0.3
-"""Points of nDCG@10 that an expected candidate may lose."""
+"""Loss in points of nDCG@10 that does not count as harm by an expected candidate."""
 MAX_RISK = 0.2
 """Maximum probability that an expected candidate loses more than `TOLERANCE`."""
 RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
@@ -45,22 +44,24 @@ RUNG_ERRORS: Mapping[RungName, Mapping[SearchMode, float]] = {
     "model": {"semantic": 4.5, "hybrid": 1.1},
     "imported": {"semantic": 4.5, "hybrid": 1.1},
 }
-"""Points by which a kind of queries differs from judged questions, if experience does not say.
+"""Standard deviation, in points, of a rung's gains from those on judged questions.
+
+Used if experience has no figure of its own for the rung.
 
 Measured in docs/log/evaluation.md.
 """
 
 Shortfall = Literal["risk", "collections", "average", "gain"]
-"""What an expectation lacks: too much risk, too few collections that it helped on, no gain in
-their mean, or too small a gain here.
+"""Why an expectation is not enough: too much risk, too few collections that the candidate helped
+on, no gain in their mean, or too small a gain here.
 """
 
 
 def find_shortfall(expectation: Expectation) -> Shortfall | None:
     """Return why a candidate is not expected to be better, None if it is.
 
-    The public collections themselves must agree: a gain that only the project's own queries
-    promise has to be proved.
+    Public collections must have gained, too: a gain that only the project's queries suggest has to
+    be proved.
     """
     if expectation.risk >= MAX_RISK:
         return "risk"
@@ -74,7 +75,7 @@ def find_shortfall(expectation: Expectation) -> Shortfall | None:
 
 
 def find_rung_error(rung: RungName, mode: SearchMode, measured: Mapping[str, float]) -> float:
-    """Return the error of a kind of unjudged queries in points, as experience has it or usual."""
+    """Return the error of a rung of unjudged queries in points: `measured`, else `RUNG_ERRORS`."""
     return measured.get(rung, RUNG_ERRORS[rung][mode])
 
 
@@ -133,16 +134,17 @@ class Rules:
         )
 
     def find_proving_trial(self, name: str) -> Trial | None:
-        """Return the trial that proves a candidate, or None if none or preferences do."""
+        """Return the trial that proves a candidate; None if unproved or proved by preferences."""
         proof = self.proofs[name]
         if proof is None:
             return None
         return self._ladder.find_trial(proof, name)
 
     def has_separate_proof(self, name: str) -> bool:
-        """Tell whether the evidence that proves a candidate does not change its expected gain.
+        """Tell whether the evidence that proves a candidate does not enter its expected gain.
 
-        Preferences never do, nor titles and headings beside a language model's queries.
+        Preferences never enter it. Titles and headings do not either, if queries of a kind that was
+        trained on were measured (`_list_informing_trials`).
         """
         proof = self.proofs[name]
         if proof is None:
@@ -170,7 +172,7 @@ class Rules:
         return min(proofs, key=RUNGS.index, default=None)
 
     def _is_beyond_flattery(self, trial: Trial, name: str) -> bool:
-        """Tell whether a gain exceeds what queries of a kind that was trained on may pretend."""
+        """Tell whether a gain exceeds what queries of a kind that was trained on may flatter by."""
         if trial.rung not in FLATTERING:
             return True
         return trial.mean(name) > Z * self._total_error(trial, name)
@@ -224,8 +226,8 @@ class Rules:
         """Return the trials that update a candidate's prior.
 
         Titles and headings are off by up to eight points for an encoder that was trained on a
-        language model's or imported queries (docs/log/evaluation.md). Where such queries were held
-        out, they speak in place of titles, which may still prove or exclude.
+        language model's or imported queries (docs/log/evaluation.md). If such queries were held
+        out, only they update the prior; titles may still prove or exclude a candidate.
         """
         trials = [trial for trial in self._ladder.trials if trial.describes(name)]
         if any(trial.rung in FLATTERING for trial in trials):
@@ -239,11 +241,12 @@ class Rules:
         return not self._is_doubtful(name)
 
     def _is_doubtful(self, name: str) -> bool:
-        """Tell whether evidence that does not measure a candidate found all that it measures worse.
+        """Tell whether evidence about other candidates speaks against this one.
 
-        People compare one candidate with the reference. If that candidate is worse, experience is
-        wrong about this adaptation, which is no reason to use it at another weight or share. A rung
-        that has more queries about the candidate itself speaks for it.
+        People compare only one candidate with the reference, and a rung may not measure all of
+        them. If all adapted candidates that some evidence measures are worse, experience is wrong
+        about this adaptation, at any weight or share. A trial does not count if another trial of
+        its rung has at least as many queries about this candidate.
         """
         preferred = [candidate for candidate in self._adapted if candidate in self._preferences]
         if preferred and name not in preferred and all(map(self._is_disliked, preferred)):

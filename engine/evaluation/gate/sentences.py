@@ -38,7 +38,7 @@ NUMBERS = (
 SUBJECTS = {"semantic": "Semantic search", "hybrid": "Hybrid search"}
 
 OTHER_TRAINING = "with another encoder or another amount of training"
-"""How experience was gathered that is widened."""
+"""How experience was gathered if it differs from the project's training (`Prior.widened`)."""
 
 Label = Callable[[GateRow], str]
 """Returns what sentences call a candidate."""
@@ -117,7 +117,7 @@ def format_preferences(preferences: PreferenceEvidence) -> str:
 
 
 def format_measured(decision: Decision, row: GateRow) -> str:
-    """Say what was measured on the documents for a candidate that they do not prove."""
+    """Say what a candidate measured on the documents, if that does not prove it."""
     if row.difference is None or decision.measured_on not in CERTIFYING:
         return ""
     evidence = f"{decision.queries:,} {EVIDENCE[decision.measured_on]}"
@@ -162,8 +162,8 @@ def why_kept(decision: Decision, label: Label = label_of_row) -> str:
 def _explain_shortfall(row: GateRow) -> str:
     """Say why experience does not bring a candidate into use.
 
-    Empty for the base encoder, of which another share is no adaptation, and where evidence about
-    another candidate keeps it out.
+    Empty for the base encoder with another share, since experience is about adaptation, and if
+    evidence about another candidate is the reason.
     """
     expectation = row.expectation
     if expectation is None or row.encoder == BASE:
@@ -212,7 +212,7 @@ def why_not_enough(rung: RungName, queries: int) -> str:
 def describe_missing(decision: Decision) -> str:
     """Say how many queries of which kinds would decide.
 
-    Queries that may flatter are left out: however many they are, they prove only larger gains.
+    Queries that may flatter are left out: no number of them would prove a gain of that size.
     """
     results = {result.rung: result for result in decision.ladder if result.rung in CERTIFYING}
     needed: dict[RungName, int] = {"judged": decision.judged_needed or 0}

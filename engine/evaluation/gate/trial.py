@@ -50,7 +50,7 @@ class Trial:
         return name in self._column
 
     def describes(self, name: str) -> bool:
-        """Tell whether the rung has figures of the candidate that describe it, proved or not."""
+        """Tell whether the rung has enough queries to estimate the candidate's gain."""
         enough = self.evidence.queries >= MIN_FOR_SPREAD
         return self.rung in CERTIFYING and enough and self.has(name)
 
@@ -100,8 +100,8 @@ class Trial:
     def harms(self, name: str) -> bool:
         """Tell whether the whole confidence interval lies below 0.
 
-        Two judged questions are enough for this, even about one document. They exclude a candidate
-        without effect no more often than twelve do, since most queries do not move.
+        Two judged questions are enough for this, even about one document. They wrongly exclude a
+        candidate without effect no more often than twelve do, since most queries do not change.
         """
         enough = self.evidence.independent >= MIN_QUERIES
         if self.rung == "judged":

@@ -12,7 +12,7 @@ from engine.queries.rules.tokens import question_key
 
 
 def asked_questions(snapshot: ProjectSnapshot) -> list[str]:
-    """Return the questions that 'engine judge' asked and that have no right answer.
+    """Return questions that people judged where two systems differ, without finding a right answer.
 
     Generated questions, and those that were trained on, are left out.
     """
@@ -30,8 +30,8 @@ def asked_questions(snapshot: ProjectSnapshot) -> list[str]:
 def focused_questions(snapshot: ProjectSnapshot) -> frozenset[str]:
     """Return keys (`question_key`) of questions that were judged only where two systems differ.
 
-    They measure the difference between these two. Figures of one system alone, or of others, would
-    miss right passages.
+    They can measure only the difference between these two systems: right passages outside of their
+    two lists were not judged.
     """
     focused = set()
     for query in read_marks(snapshot.project).values():
@@ -45,7 +45,7 @@ def focused_questions(snapshot: ProjectSnapshot) -> frozenset[str]:
 
 
 def passages_of(chunks: Iterable[Chunk]) -> dict[int, int]:
-    """Return the first chunk of the same text for each chunk id: copies are one passage.
+    """Return for each chunk id the first chunk with the same text, since copies are one passage.
 
     Texts that differ only in white space are the same.
     """

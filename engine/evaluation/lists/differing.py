@@ -18,8 +18,8 @@ Passage = TypeVar("Passage", bound=Hashable)
 def differing_passages(first: Sequence[Passage], second: Sequence[Passage]) -> list[Passage]:
     """Return the passages whose relevance can tell two lists apart, highest ranks first.
 
-    The lists name passages by what decides their relevance, such as their text, so that copies of a
-    text are one passage.
+    Passages are compared by value: pass texts, for example, so that copies of a text are one
+    passage.
     """
     ranks_in_first = _find_ranks(first)
     ranks_in_second = _find_ranks(second)
@@ -35,7 +35,7 @@ def differing_passages(first: Sequence[Passage], second: Sequence[Passage]) -> l
 def undecided_passages(
     first: Sequence[Passage], second: Sequence[Passage], judged: Collection[Passage]
 ) -> list[Passage]:
-    """Return the differing passages that nobody has judged, empty if the difference is known."""
+    """Return the differing passages that are not `judged`; if empty, the difference is known."""
     return [passage for passage in differing_passages(first, second) if passage not in judged]
 
 

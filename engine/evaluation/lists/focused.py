@@ -56,7 +56,7 @@ class FocusedSet(QuerySet):
         return values
 
     def clusters(self, rows: Sequence[int]) -> Ids:
-        """Return the document of each row's question, as `clusters_of`."""
+        """Return the cluster of each row's question, as `clusters_of` numbers them."""
         return clusters_of([self.judgments[row] for row in rows])
 
     def _passages(self, ids: Ids) -> list[int]:

@@ -43,7 +43,7 @@ class Preference:
 
     @property
     def key(self) -> tuple[str, frozenset[ListedSystem]]:
-        """What has only one answer: a question, however it is typed, and two systems."""
+        """The question, regardless of case and white space, and both systems in any order."""
         return question_key(self.query), frozenset((self.first, self.second))
 
     def outcome(self, pair: SystemPair) -> int:
@@ -83,32 +83,32 @@ def drop_preference(project: ProjectFolder, query: str, pair: SystemPair) -> Non
 def preferences_between(project: ProjectFolder, store: Store, pair: SystemPair) -> list[Preference]:
     """Return the answers that count as evidence between two systems, in order.
 
-    A question has one answer, the last one, at the position of its first: answering again neither
-    adds a bet nor moves one. Of several queries made from one text only the first counts, because
-    the others are not independent. Queries that something was trained on do not count, nor do
-    extractive ones, which repeat the words of their chunk.
+    A question that was answered again counts once, with its last answer at its first position. Of
+    several queries made from one text only the first counts, because the others are not
+    independent. Training queries do not count, nor do extractive ones, which repeat the words of
+    their chunk.
     """
     trained = {question_key(query.text) for query in store.queries() if query.split != "heldout"}
-    both = frozenset((pair.reference, pair.candidate))
-    counting: list[Preference] = []
+    wanted_systems = frozenset((pair.reference, pair.candidate))
+    accepted: list[Preference] = []
     sources: set[str] = set()
     for preference in read_preferences(project):
         question, systems = preference.key
         is_flattering = question in trained or preference.origin == "extractive"
-        if systems != both or is_flattering or preference.source in sources:
+        if systems != wanted_systems or is_flattering or preference.source in sources:
             continue
         if preference.source:
             sources.add(preference.source)
-        counting.append(preference)
-    return counting
+        accepted.append(preference)
+    return accepted
 
 
 def weigh_preferences(preferences: Iterable[Preference], pair: SystemPair) -> PreferenceEvidence:
-    """Return what answers show.
+    """Return the evidence of preferences for and against the candidate of a pair.
 
-    Only people's own questions prove that the candidate is better. Generated and imported queries
-    are of a kind that it was trained on, and flatter it (docs/log/evaluation.md): they can only
-    show it to be worse.
+    Only people's own questions can prove the candidate better. Generated and imported queries are
+    of a kind that it was trained on, and favour it (docs/log/evaluation.md): they can only show it
+    to be worse.
     """
     answers = list(preferences)
     own = e_process(answer.outcome(pair) for answer in answers if answer.origin == "own")

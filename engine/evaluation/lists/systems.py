@@ -24,10 +24,10 @@ EQUAL_WEIGHTS = FusionInfo("weighted", 0.5)
 
 @dataclass(frozen=True, slots=True)
 class ListedSystem:
-    """What makes a list, unchanged when documents are read again.
+    """Everything that a list depends on, except the documents.
 
-    `queries` and `chunks` are fingerprints of their encoders; `fusion` and the semantic `share` of
-    a weighted sum are those of hybrid search.
+    `queries` and `chunks` are fingerprints of their encoders. In hybrid search, `fusion` is its
+    method and `share` the semantic share of a weighted sum.
     """
 
     queries: str
@@ -51,7 +51,7 @@ class SystemPair:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def candidate_first(self, query: str) -> bool:
-        """Tell whether the candidate's list is shown first, as a hash of query and pair decides."""
+        """Tell whether the candidate's list is shown first: a hash of query and pair decides."""
         text = json.dumps([question_key(query), asdict(self.reference), asdict(self.candidate)])
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return bool(digest[0] & 1)

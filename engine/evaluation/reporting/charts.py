@@ -21,21 +21,24 @@ Point = tuple[float, float]
 TINY = 0.1
 """Minimum length of an axis of differences, in points."""
 MAX_POINTS = 400
+"""Maximum number of points that are drawn of a line."""
 MAX_LABEL_LENGTH = 32
 """Maximum number of letters of a bar's label."""
 MAX_SIGNS = 60
-"""Maximum number of points with a sign each; for more, only the line is drawn."""
+"""Maximum number of points that are drawn with a sign (matplotlib's marker)."""
 DASHES = (None, (7, 4), (2, 3), (9, 3, 2, 3))
+"""Dashes of a chart's lines, in order, to distinguish them without colours."""
 SIGNS = "os^DvPX<"
-"""Dashes and signs of a chart's lines, in order, to distinguish them without colours."""
-# Lengths in units of the chart's box, as `WIDTH`: the height of a bar's row,
+"""Markers of a chart's lines, in order."""
+# The following lengths are in units of the chart's box, as `WIDTH`.
 _ROW = 24
-# the distance between the whiskers of neighbouring lines,
+"""Height of a bar's row."""
 _WHISKER_GAP = 5
-# the approximate width of a letter,
+"""Distance between the whiskers of neighbouring lines."""
 _LETTER = 7.3
-# and the width of a line's sample in the legend, with the gaps around it.
+"""Approximate width of a letter."""
 _SAMPLE_WIDTH = 54
+"""Width of a line's sample in the legend, with the gaps around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,10 @@ def _scale_lines(axes: Axes, lines: Sequence[Line], y_most: float | None) -> Non
 
 
 def _plot(axes: Axes, line: Line, number: int, count: int) -> Line2D:
-    """Draw one of `count` lines, shifted if it has whiskers, so that they do not cover others."""
+    """Draw line `number` of `count`, and return it for the legend.
+
+    A line with whiskers is shifted sideways, so that whiskers of several lines do not overlap.
+    """
     points = _thin_out(line.points)
     place = _shift_right(axes, 0.0)
     if line.whiskers:
@@ -309,7 +315,7 @@ def _draw_whiskers(axes: Axes, bars: Sequence[Bar]) -> None:
 
 
 def _name_ticks(axes: Axes) -> None:
-    """Give the labels of both axes the identifier that the page's style sheet knows."""
+    """Give the tick labels of both axes the id that the page's style sheet uses."""
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_gid("tick")
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 MAIN = ("ndcg@10", "hit@1", "hit@10", "mrr@10")
-"""Metrics whose differences are shown directly; those of the others are folded up."""
+"""Metrics whose differences are shown at once; those of other metrics are in a collapsed part."""
 
 
 def render(report: Mapping[str, Any], project: str = "PROJECT", lab: str = "") -> str:
@@ -90,7 +90,7 @@ def build_environment() -> Environment:
 
 
 def without(rows: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """Return the rows of the systems that have none of the `names`."""
+    """Return `rows` (system → row) without the systems in `names`."""
     return {name: row for name, row in rows.items() if name not in names}
 
 
@@ -151,7 +151,7 @@ def _draw_training(report: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _drawable(points: Sequence[Sequence[Any]]) -> list[tuple[float, float]]:
-    """Return the points of which no coordinate is null, as numbers that are not finite are."""
+    """Return the points without those that have a null (a number that is not finite)."""
     return [(x, y) for x, y in points if x is not None and y is not None]
 
 

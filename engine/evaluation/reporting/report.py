@@ -17,6 +17,7 @@ from engine.evaluation.selection import ModeSelection
 from engine.project.store.artifact_info import TrainingHistory
 
 SCHEMA = 5
+"""Version of the format of report.json."""
 
 
 @dataclass(frozen=True, slots=True)

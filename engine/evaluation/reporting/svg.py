@@ -37,6 +37,7 @@ RULE = "#010205"
 PAPER = "#010206"
 """Placeholder for the colour of the page."""
 SERIES = tuple(f"#02030{number}" for number in range(8))
+"""Placeholders for the colours of lines and bars."""
 _VARIABLES = {
     INK: "--ink",
     SOFT: "--soft",

@@ -53,7 +53,7 @@ def tables_of(report: Mapping[str, Any]) -> dict[str, FigureTable]:
 
 
 def own_systems_of(report: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the systems whose rows in a report are those of what is in use."""
+    """Return the systems of a report that are in use, in semantic and hybrid search."""
     selection = report["selection"]
     return own_systems(selection["semantic"]["system"], selection["hybrid"]["system"])
 
@@ -155,9 +155,10 @@ def _find_measured_set(report: Mapping[str, Any], gate: GateTable | None) -> Que
 
 
 def _build_bars(measured: QuerySetReport, prefix: str, *, is_adapted: bool) -> tuple[Bar, ...]:
-    """Return bars of keywords, before and now, or of an adapted encoder that is not used.
+    """Return bars of keyword search, and of a mode's encoders before and after adaptation.
 
-    `prefix` is that of the systems of a search mode.
+    `prefix` begins the names of the systems of the search mode, such as `weighted_`. `is_adapted`:
+    the adapted encoder is in use.
     """
     labels = {BM25: "Keywords"}
     if is_adapted:

@@ -1,7 +1,7 @@
 """Properties of an encoder's vectors: geometry, isotropy, and the spread of its similarities.
 
-They decide nothing. METHODS.md §1 (Geometry) and §3. The densities of similarities show what
-adaptation moved: those of correct chunks, of the best ones, or both (METHODS.md §6, domain-f1).
+They decide nothing. METHODS.md §1 (Geometry) and §3. The densities of similarities show whether
+adaptation moved those of correct chunks, of the best hits, or both (METHODS.md §6, domain-f1).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ A sample suffices, since isotropy depends only on sums and second moments.
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """An encoder's vectors (q, d) of queries, and their best chunks' ids and scores (q, depth).
+    """An encoder's vectors (q, d) of queries, and ids and scores (q, depth) of their best chunks.
 
-    The scores are of the `similarity`; rows are padded with −1 and −inf.
+    The scores are values of `similarity`; rows are padded with −1 and −inf.
     """
 
     vectors: Floats
@@ -56,19 +56,20 @@ class Ranked:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """How similar m queries are to their answers, to their best K hits, and to random chunks.
-
-    `rows`: the queries' rows. `answers`: per query, the rows of its answers' chunks. `correct`: per
-    query, the similarities of these. `best` (m, K): ids of the best hits. `top` (m, K): their
-    similarities. `random` (m, `RANDOM_CHUNKS`): similarities of random chunks.
-    """
+    """How similar m queries are to their answers, to their best K hits, and to random chunks."""
 
     rows: Sequence[int]
+    """The row of each of the m queries in its query set."""
     answers: Sequence[Ids]
+    """For each query, the rows of the chunks that answer it."""
     correct: Sequence[Floats]
+    """For each query, its similarities to the chunks in `answers`."""
     top: Floats
+    """Similarities (m, K) to the best hits."""
     best: Ids
+    """Ids (m, K) of the best hits."""
     random: Floats
+    """Similarities (m, `RANDOM_CHUNKS`) to random chunks."""
 
 
 def similarities_of(
@@ -79,12 +80,12 @@ def similarities_of(
     sampling: Sampling = PAPER,
     owners: Ids | None = None,
 ) -> Similarities | None:
-    """Return the similarities with chunks (N, d), named by the ascending `keys` (N,).
+    """Return the queries' similarities to chunks (N, d), whose ascending ids are `keys` (N,).
 
-    Only queries count that have an answer and K hits (or as many as there are chunks); None if no
-    query does. `owners` (N,) are the chunks' documents, which are the answers and hits of queries
-    that documents answer, each represented by its most similar chunk; without `owners` such queries
-    do not count. The random chunks are the same for every encoder.
+    Queries without an answer or with fewer than K hits (`sampling.top`, or the depth of the ranking
+    if that is less) are left out; None if no query remains. `owners` (N,) are the chunks'
+    documents: where documents are judged, each document is represented by its most similar chunk.
+    Without `owners`, such queries are left out. The random chunks are the same for every encoder.
     """
     # Similarities are functions of inner products of these forms of the vectors.
     query_form = ranked.similarity.query_form(ranked.vectors)
@@ -117,7 +118,10 @@ def similarities_of(
 def _collapse_hits(
     judgment: Judgment, ids: Ids, scores: Floats, keys: Ids, owners: Ids | None
 ) -> tuple[Ids, Floats]:
-    """Return a query's hits, or their documents by the best chunk if documents are judged."""
+    """Return a query's ids and scores, or if documents are judged, those of documents.
+
+    A document has the score of its best chunk.
+    """
     if judgment.level == "chunk" or owners is None:
         return ids, scores
     documents = owners[np.searchsorted(keys, ids[ids >= 0])]
@@ -149,12 +153,11 @@ def describe(
     chunks: Floats,
     sampling: Sampling = PAPER,
 ) -> Diagnostics:
-    """Return figures of chunk vectors (N, d) by name: a value, or a mean with interval.
+    """Return an encoder's figures by name: a value, or a mean with interval.
 
-    `similarities` are those of the queries. Alignment, uniformity and isotropy are of the
-    vectors, the others of the similarities that `ranked` ranks by. Figures that need more chunks or
-    queries are left out. Uniformity and isotropy are only defined for unit vectors; for others,
-    alignment is that of the distances whose negative is the similarity.
+    `chunks` (N, d) are the chunks' vectors, `similarities` those of the queries. Figures that need
+    more chunks or queries are left out. Uniformity and isotropy are only defined for unit vectors.
+    For other vectors, the similarity is a negative distance, and alignment is computed from that.
     """
     is_unit = ranked.similarity.of_unit_vectors
     figures: Diagnostics = {}
@@ -175,14 +178,14 @@ def describe(
         ratios = alignment_of(to_answers, to_nearest)
     if len(ratios):
         figures["alignment"] = float(ratios.mean())
-    measured = [judgments[row] for row in similarities.rows]
-    return figures | _describe_queries(similarities, measured, sampling)
+    measured_judgments = [judgments[row] for row in similarities.rows]
+    return figures | _describe_queries(similarities, measured_judgments, sampling)
 
 
 def _describe_queries(
     similarities: Similarities, judgments: Sequence[Judgment], sampling: Sampling
 ) -> Diagnostics:
-    """Return bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy it leaves.
+    """Return bootstrapped accuracy and nDCG, COE, ROE, and τ(ψ) with the accuracy at τ.
 
     METHODS.md §3, bootstrapped accuracy, similarity threshold and overlap.
     """
@@ -194,7 +197,7 @@ def _describe_queries(
     coe, roe = overlap(similarities.top, best_correct, similarities.random, sampling)
     clusters = clusters_of(judgments)
     threshold = choose_threshold(similarities.top, right, sampling, sampling.samples, clusters)
-    # Queries with an answer among the best K that are as similar as τ.
+    # Queries with an answer among those of the best K hits whose similarity is at least τ.
     remaining = (right & (similarities.top >= threshold.similarity)).any(axis=1)  # (m,)
     return {
         f"accuracy@{k}, percent": bootstrapped_mean(right.any(axis=1), sampling).percent(),
@@ -208,9 +211,10 @@ def _describe_queries(
 
 
 def geometry_of(chunks: Floats, seed: int = 0, max_vectors: int = MAX_VECTORS) -> Diagnostics:
-    """Return uniformity and both isotropy scores of unit vectors (n, d), if so few have any.
+    """Return uniformity and both isotropy scores of unit vectors (n, d), where they are defined.
 
-    Isotropy is that of at most `max_vectors`, drawn at random.
+    There are none for fewer than two vectors. Isotropy is measured on at most `max_vectors`, drawn
+    at random.
     """
     if len(chunks) < 2:
         return {}
@@ -222,7 +226,7 @@ def geometry_of(chunks: Floats, seed: int = 0, max_vectors: int = MAX_VECTORS) -
         "uniformity": uniformity(chunks, seed=seed),
         "isotropy I_A": isotropy_a(sample),
     }
-    # IsoScore divides by the variance, and compares dimensions.
+    # IsoScore divides by the variance and needs two dimensions.
     if (sample != sample[0]).any() and sample.shape[1] > 1:
         figures["isotropy I_B (IsoScore)"] = isoscore(sample)
     return figures
@@ -266,7 +270,7 @@ class EncoderDiagnostics:
             self._similarities[name] = similarities
 
     def alias(self, name: str, system: str) -> None:
-        """Give another name to a system that was recorded already."""
+        """Record the recorded figures of `system` under another `name`, too."""
         if system in self.diagnostics:
             self.diagnostics[name] = self.diagnostics[system]
         if system in self._similarities:
@@ -282,8 +286,8 @@ class EncoderDiagnostics:
 def densities(by_system: Mapping[str, Similarities], kind: str, name: str) -> dict[str, Any] | None:
     """Return the densities of each system's similarities as in the report, or None if empty.
 
-    `cosines` is the axis that all share; `systems` maps a system and a kind of chunk to count, mean
-    and density. `kind` and `name` are those of the query set.
+    In the result, `cosines` is the axis of all densities, and `systems` maps a system and a kind of
+    chunk (`KINDS`) to count, mean and density. `kind` and `name` are those of the query set.
     """
     if not by_system:
         return None

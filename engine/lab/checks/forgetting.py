@@ -1,7 +1,7 @@
-"""Whether adaptation cost general skill (METHODS.md §3, forgetting check).
+"""Whether adaptation made an encoder worse on general text (METHODS.md §3, forgetting check).
 
-Everyday questions are answered before and after. The report also shows how far the documents'
-chunks lie from passages of general knowledge.
+Encoders rank general passages for general questions, before and after adaptation. The lab's page
+also shows how far the documents' chunks lie from these passages.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ METRICS = ("hit@1", "hit@5", "mrr@10")
 DEPTH = 10
 """Number of passages that the metrics look at."""
 MAX_QUESTIONS = 500
+"""Maximum number of questions that are used of a user's data set."""
 MAX_PASSAGES = 5_000
-"""Limits for a user's data set, since every encoder embeds all passages."""
+"""Maximum number of passages that are used of it, since every encoder embeds all passages."""
 
 
 @dataclass(frozen=True, slots=True)
 class GeneralSet:
     """Questions and passages that have nothing to do with a user's documents.
 
-    `right`: per question, the rows of the passages that answer it, with grades. `name` is that of a
-    user's data set.
+    `right`: for each question, row of a passage that answers it → grade. `name` is that of a user's
+    data set, empty for the bundled set.
     """
 
     questions: tuple[str, ...]
@@ -55,7 +56,7 @@ def general_set(
     max_questions: int = MAX_QUESTIONS,
     max_passages: int = MAX_PASSAGES,
 ) -> GeneralSet:
-    """Read test queries, their answers and other entries of a BEIR folder, as samples if large.
+    """Read test queries, their answers and other passages of a BEIR folder, sampled if too many.
 
     Without a folder, returns the set that ships with the product. Raises DatasetError.
     """
@@ -94,7 +95,7 @@ def general_set(
 def general_knowledge() -> GeneralSet:
     """Read the set that ships with the product, in English.
 
-    It has twelve fields of ten similar passages, of which five have a question.
+    It covers twelve subjects with ten similar passages each, of which five have a question.
     """
     lines = asset_path("general/knowledge.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
@@ -110,9 +111,9 @@ def general_knowledge() -> GeneralSet:
 def measure_answers(
     questions: Floats, passages: Floats, right: tuple[Mapping[int, int], ...]
 ) -> dict[str, Doubles]:
-    """Return per-question values (n,) by metric, of vectors of questions (n, d), passages (m, d).
+    """Return metric → values (n,) of each question, if `passages` are ranked for `questions`.
 
-    `right` is as in `GeneralSet`.
+    Both are vectors, (n, d) and (m, d). `right` is as in `GeneralSet`.
     """
     rows = np.arange(len(passages), dtype=np.int64)
     ids, _ = rank_all(questions, passages, rows, DEPTH)
@@ -122,7 +123,8 @@ def measure_answers(
 def distance_summary(distances_of: Mapping[str, Doubles]) -> dict[str, Any]:
     """Return each encoder's distribution of the chunks' distances (n,), as in the report.
 
-    `axis` holds the distances that all share, `systems` the mean, percentiles and density.
+    In the result, `axis` holds the distances at which all densities are given, and `systems` maps
+    an encoder to mean, percentiles and density.
     """
     # Unit vectors are at most 2 apart.
     axis, curves = density_curves(list(distances_of.values()), 0.0, 2.0)
@@ -141,21 +143,23 @@ def distance_summary(distances_of: Mapping[str, Doubles]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Forgetting:
-    """Figures of every encoder on questions of general knowledge, and differences to base.
-
-    All are in percent. `geometry` holds uniformity and isotropy of the passages' vectors,
-    `distances` a `distance_summary`, `similarities` the `densities`. `name` is that of a user's
-    data set.
-    """
+    """Figures of every encoder on questions of general knowledge, and differences to base."""
 
     name: str
+    """Name of a user's data set, empty for the bundled set."""
     questions: int
     passages: int
+    """Numbers of questions and of passages."""
     systems: Figures
+    """Encoder → metric → figure in percent."""
     differences: Differences
+    """Encoder → metric → difference to base in percent."""
     geometry: Mapping[str, Mapping[str, Any]]
+    """Encoder → uniformity and isotropy of the passages' vectors."""
     distances: Mapping[str, Any] | None
+    """A `distance_summary`."""
     similarities: Mapping[str, Any] | None = None
+    """The `densities` of the questions' similarities."""
 
 
 def measure_general(

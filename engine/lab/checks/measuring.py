@@ -42,21 +42,20 @@ from engine.project.store.artifact_info import EvaluationInfo
 
 @dataclass(frozen=True, slots=True)
 class LabFigures:
-    """What the checks found; docs/lab.md describes all of it.
-
-    `evaluation`: the fingerprint of the evaluation whose encoders were measured. `diagnostics` maps
-    systems and figure names to values or means with intervals. `flattering`: the queries were made
-    from the documents.
-    """
+    """What the checks measured; docs/lab.md describes all of it."""
 
     evaluation: str
+    """Fingerprint of the evaluation whose encoders were measured."""
     options: Mapping[str, Any]
     diagnostics: Mapping[str, Mapping[str, float | Interval]]
+    """System → name of a figure → value, or mean with interval."""
     similarities: Mapping[str, Any] | None
+    """The `densities` of similarities."""
     general: Forgetting | None
     sentences: SentenceFigures | None
     robustness: Robustness | None
     flattering: bool
+    """Whether the queries of `diagnostics` were made from the documents, which raises figures."""
 
 
 def measure_project(
@@ -102,7 +101,7 @@ class Lab:
         self._diagnostics = EncoderDiagnostics(self._sets, ids, owners, self._sampling)
         self._pairs = SentencePairs(options.pairs_file, self._seed)
         self._general = general_set(options.general_folder, self._seed)
-        # Figures of general knowledge, by encoder.
+        # Encoder → what was measured on questions and passages of general knowledge.
         self._answers: dict[str, Mapping[str, Doubles]] = {}
         self._geometry: dict[str, Mapping[str, Any]] = {}
         self._general_similarities: dict[str, Similarities] = {}
@@ -148,9 +147,9 @@ class Lab:
             self._record_general(candidate, chunks)
 
     def _record_general(self, candidate: Candidate, chunks: Floats) -> None:
-        """Record how a candidate answers questions of general knowledge, and the chunks' distance.
+        """Record a candidate's figures on general knowledge, and the chunks' distances to it.
 
-        Distances and geometry are only measured of unit vectors.
+        Distances, geometry and similarities are only measured for unit vectors.
         """
         general = self._general
         similarity = candidate.similarity
@@ -168,7 +167,7 @@ class Lab:
             self._general_similarities[candidate.name] = similarities
 
     def _summarize_general(self) -> Forgetting | None:
-        """Compare what was recorded of general knowledge with base."""
+        """Compare all encoders' figures on general knowledge with those of base."""
         return measure_general(
             self._general,
             self._answers,
@@ -180,7 +179,7 @@ class Lab:
         )
 
     def _measure_robustness(self, info: EvaluationInfo) -> Robustness | None:
-        """Return the figures of changed queries if they are asked for, with the encoders in use."""
+        """Return figures of the encoders in use on changed queries, if the options ask for them."""
         drop_unused_substitutes(self._context, robustness=self._options.robustness)
         if not self._options.robustness:
             return None

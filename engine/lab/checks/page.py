@@ -50,7 +50,7 @@ def write_lab(project: ProjectFolder, figures: LabFigures, report_folder: Path) 
 
 
 def build_data(name: str, report: Mapping[str, Any], figures: LabFigures) -> dict[str, Any]:
-    """Return the lab's JSON of the project with that name; `report` is its evaluation's."""
+    """Return the lab's JSON of the project called `name`; `report` is that of its evaluation."""
     data = {
         "schema": SCHEMA,
         "project": name,
@@ -69,7 +69,7 @@ def render_lab(data: Mapping[str, Any], report: Mapping[str, Any]) -> str:
 
     from engine.core.text import about_count, metric_name
 
-    # Systems that equal another one, and interpolations, have no columns.
+    # Twins (systems that equal another one) and interpolations have no columns.
     twins = find_twins(own_systems_of(report))
     names = set(data["diagnostics"])
     for part in ("similarities", "sentences"):
@@ -105,9 +105,9 @@ def _robustness_charts(
     if not robustness:
         return {}
     charts = {}
-    for kind, what in PERTURBED.items():
+    for kind, change in PERTURBED.items():
         rows = [row for row in robustness["rows"] if row["kind"] in ("clean", kind)]
-        # Alone, the unchanged queries have no chart.
+        # Without rows of this kind, only the row of unchanged queries is left.
         if len(rows) == 1:
             continue
         lines = []
@@ -119,13 +119,13 @@ def _robustness_charts(
                 points.append((row["words"], cell["value"]))
                 whiskers.append((cell["low"], cell["high"]))
             lines.append(Line(label(system), points, number, whiskers))
-        title = f"nDCG@10 by {what} per query"
-        charts[kind] = line_chart(title, lines, f"{what} per query", "nDCG@10, percent")
+        title = f"nDCG@10 by {change} per query"
+        charts[kind] = line_chart(title, lines, f"{change} per query", "nDCG@10, percent")
     return charts
 
 
 def _density_charts(data: Mapping[str, Any], twins: set[str]) -> list[tuple[str, str]]:
-    """Return charts of the similarities before and after adaptation, by system."""
+    """Return (system, chart of its similarities) of base and of the encoder after adaptation."""
     if not data["similarities"]:
         return []
     systems = without(data["similarities"]["systems"], twins)
@@ -137,10 +137,10 @@ def _density_charts(data: Mapping[str, Any], twins: set[str]) -> list[tuple[str,
 def density_charts(
     densities: Mapping[str, Any], labels: Mapping[str, str]
 ) -> list[tuple[str, str]]:
-    """Return each system's chart of three densities, on axes that all share.
+    """Return (system, chart of its three densities), with the same axes for all systems.
 
-    `densities` is what the function of that name returned; `labels` maps the systems to show to
-    their names.
+    `densities` is the result of `diagnostics.densities`; `labels` maps each system to show to its
+    label.
     """
     names = {
         "correct": "correct chunks",
@@ -165,7 +165,7 @@ def density_charts(
 
 
 def _distance_chart(data: Mapping[str, Any], label: Callable[[str], str]) -> str:
-    """Return the chart of the lab's distances without interpolations, empty if there are none."""
+    """Return the `distance_chart` of all encoders but interpolations, empty without distances."""
     distances = (data["general"] or {}).get("distances")
     if not distances:
         return ""
@@ -174,7 +174,10 @@ def _distance_chart(data: Mapping[str, Any], label: Callable[[str], str]) -> str
 
 
 def distance_chart(distances: Mapping[str, Any], labels: Mapping[str, str]) -> str:
-    """Return a chart of the chunks' distances to general knowledge, by encoders and their names."""
+    """Return a chart of the chunks' distances to general knowledge.
+
+    `labels` maps each encoder to show to its label.
+    """
     lines = []
     for number, (name, label) in enumerate(labels.items()):
         density = distances["systems"][name]["density"]

@@ -4,10 +4,10 @@ METHODS.md §1 Query perturbation (mask, substitute) and §4 Corrupted queries (
 p = 0.5, by typo or synonym).
 """
 
-# Only words that carry meaning are changed, and codes and dates (`PHX-121`, `2024-03-01`) if words
-# are masked or substituted. Words that the query shares with its answer come first, since rankers
-# depend on them. A query changed in n words is the one changed in n − 1 words with one more, so
-# that rows can be compared.
+# Function words are never changed. Codes and dates (`PHX-121`, `2024-03-01`) are changed if words
+# are masked or substituted. Words that the query shares with its answer are changed first, since
+# rankers depend on them. With n changed words, a query has the changes that it has with n − 1, and
+# one more, so that rows of different n can be compared.
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ MASK = "[MASK]"
 SHARE = 0.5
 """Probability that `half` changes a word."""
 SYNONYM_SHARE = 0.5
-"""Probability that a corrupted word that has a synonym becomes that, rather than gets a typo."""
+"""Probability that a corrupted word is replaced by its synonym, if it has one, not mistyped."""
 MIN_LETTERS = 3
-"""Shorter words and codes stay as they are."""
+"""Minimum length of words and codes that are changed."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")  # `roof`, `tenant’s`
-_WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")  # all of a line but its codes and numbers
+_WITHOUT_DIGIT = re.compile(r"(?<!\S)[^\s\d]+(?!\S)")  # between spaces, no digit: `roof,`
 _CODE = re.compile(r"\w+(?:[-./:]\w+|(?<=\d),\d+)*")  # `PHX-121`, `2024-03-01`, `27,500`, `roof`
 _DATE = re.compile(r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")  # `2024-03-01`
 _PARTED = re.compile(r"([^\W\d_]+)(-?)(\d+)")  # letters and digits: `PHX-121`, `PHX121`
@@ -54,8 +54,9 @@ class Span(NamedTuple):
 class Condition:
     """How queries are changed: by `kind`, in `words` words each.
 
-    METHODS.md §4: `corrupt`, in any words, by typo or synonym; `half`, the same in each word with
-    p = 0.5. METHODS.md §1: `… shared`, in all words that the query shares with its answer.
+    `corrupt` replaces any words by a typo or synonym, `half` each word with probability 0.5
+    (METHODS.md §4). `mask shared` and `substitute shared` change all words that the query shares
+    with its answer (METHODS.md §1). `words` is 0 for `clean`, `half` and the kinds with `shared`.
     """
 
     kind: Kind
@@ -84,9 +85,9 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Perturbed:
-    """The changed text, and the number of changed words, which may be fewer than the condition's.
+    """The changed text, and the number of changed words.
 
-    A query may have no more words that can be changed.
+    There are fewer than the condition asks for if the query has too few words that can be changed.
     """
 
     text: str
@@ -94,7 +95,7 @@ class Perturbed:
 
 
 def content_terms(language: str) -> Callable[[str], list[str]]:
-    """Return a function from a text in a language to its BM25 terms, none for function words."""
+    """Return a function from a text in `language` to its BM25 terms; a function word has none."""
     analyzer = Analyzer(language)
     function_words = language_of(language).function_words
 
@@ -112,7 +113,7 @@ def words_of(text: str) -> list[str]:
 
 
 def _find_words(text: str) -> list[Span]:
-    """Return the words of `MIN_LETTERS` letters or more, without those of codes and dates."""
+    """Return the words of at least `MIN_LETTERS` letters, without parts of codes and dates."""
     spans = []
     for part in _WITHOUT_DIGIT.finditer(text):
         for match in _WORD.finditer(text, *part.span()):
@@ -131,6 +132,7 @@ def _find_codes(text: str) -> list[Span]:
 
 
 def _has_digit(word: str) -> bool:
+    """Tell whether a word is a code, date or number."""
     return any(map(str.isdecimal, word))
 
 
@@ -174,10 +176,11 @@ NEIGHBOURING_KEYS: Mapping[str, str] = _neighbouring_keys()
 
 
 def typo(word: str, rng: random.Random) -> str:
-    """Return a word with one slip: a neighbouring key, a doubled, missing or swapped letter.
+    """Return a word with one slip: a neighbouring key, or a doubled, missing or swapped letter.
 
-    The first letter stays, as it nearly always does. The result differs from the word if it can:
-    letters that are on no QWERTY keyboard are swapped or doubled.
+    The first letter stays, since people rarely mistype it. Letters that are on no QWERTY keyboard
+    have no neighbouring key, so another slip is tried; the result equals the word only if none
+    changes it.
     """
     slips = list(_SLIPS)
     rng.shuffle(slips)
@@ -249,8 +252,9 @@ class Perturber:
     ) -> Perturbed:
         """Return a text under a condition.
 
-        `answer` holds the terms of its answer, `preferred` synonyms for this text alone. The result
-        is the same for the same seed, text, synonyms and condition.
+        `answer` are the terms of the text's answer. `preferred` are synonyms for this text alone,
+        which come before the general ones. The result is the same for the same seed, text,
+        synonyms and condition.
         """
         kind = condition.kind
         if kind == "clean":
@@ -280,7 +284,7 @@ class Perturber:
         return _replace(text, edits)
 
     def _is_in(self, word: str, answer: frozenset[str]) -> bool:
-        """Tell whether an answer has a term of a word, or all parts of a code.
+        """Tell whether `answer` has a term of a word, or all terms of a code.
 
         One part of a code is not enough: many texts contain the 01 of a date.
         """
@@ -291,7 +295,7 @@ class Perturber:
 
 
 def _change(word: str, kind: Kind, synonyms: Mapping[str, str], rng: random.Random) -> str:
-    """Return what a kind of condition puts in place of a word."""
+    """Return the text that replaces a word under a condition of this kind."""
     if kind.startswith("mask"):
         return MASK
     if kind == "corrupt":
@@ -319,7 +323,7 @@ def _find_synonym(word: str, synonyms: Mapping[str, str]) -> str:
 
 
 def _replace(text: str, edits: Mapping[Span, str]) -> Perturbed:
-    """Replace words of a text by others, from the last one on, so that places before it stay."""
+    """Replace words of a text, from the last one to the first, so that offsets stay valid."""
     for span, word in sorted(edits.items(), reverse=True):
         text = text[: span.start] + word + text[span.end :]
     return Perturbed(text, len(edits))

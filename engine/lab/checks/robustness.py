@@ -70,9 +70,9 @@ KeywordChooser = Callable[[Sequence[Question]], Sequence[Collection[str]]]
 class Synonyms:
     """Where substitutes for words come from.
 
-    The language `model` (empty: none) gave them for `share` percent of the queries' words; the
-    others are words that the documents use alike, except under `substitute shared`, which leaves
-    a word for which the model gave none.
+    The language `model` (empty: none) gave substitutes for `share` percent of the queries' words.
+    Other words are replaced by words with similar contexts in the documents; under `substitute
+    shared` they stay, if there is a model.
     """
 
     model: str = ""
@@ -83,25 +83,27 @@ class Synonyms:
 class Row:
     """Figures under one condition, in percent.
 
-    `systems`: system → metric → figure. `differences` are those to the unchanged queries, empty for
-    unmodified queries. `changed` is the mean number of changed words per query. `mrr_losses` is the
-    share of its MRR@10 that each system lost, if it had any.
+    `kind` and `words` are those of the `Condition`.
     """
 
     kind: str
     words: int
     changed: float
+    """Mean number of changed words per query."""
     systems: Figures
+    """System → metric → figure."""
     differences: Differences
+    """System → metric → difference to the unchanged queries; empty for the unchanged ones."""
     mrr_losses: Mapping[str, float] = field(default_factory=dict)
+    """System → share of its MRR@10 on unchanged queries that it lost, unless that is 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Robustness:
     """Figures of a query set under all conditions.
 
-    `queries` is the number of queries, of `median_words` words. `synonyms` tells where substitutes
-    come from.
+    `name` and `kind` are those of the query set. `queries` is the number of queries, `median_words`
+    the median of their numbers of words. `synonyms` says where substitutes come from.
     """
 
     name: str
@@ -114,17 +116,16 @@ class Robustness:
 
 @dataclass(frozen=True, slots=True)
 class PerturbedQueries:
-    """Queries for the systems to rank, under one condition after the other.
-
-    `query_set` has a block of `queries` queries for each of the `conditions`; `changed` is the mean
-    number of changed words of a query in each block.
-    """
+    """Queries for the systems to rank, under one condition after the other."""
 
     source: QuerySet
+    """The unchanged queries."""
     query_set: QuerySet
+    """The changed queries: a block of `queries` queries for each of the `conditions`."""
     queries: int
     conditions: tuple[Condition, ...]
     changed: tuple[float, ...]
+    """Mean number of changed words per query, for each condition."""
     synonyms: Synonyms = Synonyms()
 
 
@@ -139,10 +140,10 @@ def perturb_queries(
 ) -> PerturbedQueries | None:
     """Return the usable queries, at most `max_queries`, under every condition that changes any.
 
-    The first condition is `clean`. None if there are no usable queries. `terms` returns the BM25
-    terms of a text, none for a function word. `ask` returns a language model's substitutes for the
-    words of each question, and its name. `choose` returns the keywords among the words that a query
-    shares with its answer; if it names none, all of them are.
+    The first condition is `clean`. Returns None if there are no usable queries. `terms` returns the
+    BM25 terms of a text, none for a function word. `ask` returns a language model's substitutes for
+    the words of each question, and the model's name. `choose` returns the keywords among the words
+    that a query shares with its answer; if it returns none, all these words count as keywords.
     """
     usable = source.usable()
     if not usable:
@@ -154,7 +155,7 @@ def perturb_queries(
 
     @cache
     def terms_of(text: str) -> frozenset[str]:
-        """Return the terms of a text, which may answer many queries."""
+        """Return the terms of a text, cached since a chunk may answer many queries."""
         return frozenset(terms(text))
 
     # Which words of each query are changed, and into what.
@@ -182,7 +183,7 @@ def perturb_queries(
         perturbed = []
         targets = keywords if condition.kind.endswith("shared") else answers
         changer = perturber
-        # Words that documents use alike are no synonyms, as the paper's condition has them.
+        # The paper's condition needs real synonyms, which words with similar contexts are not.
         if synonyms.model and condition.kind == "substitute shared":
             changer = without_learnt
         for text, target, preferred in zip(texts, targets, substitutes, strict=True):
@@ -212,15 +213,15 @@ def _ask_for_substitutes(
 ) -> tuple[list[dict[str, str]], Synonyms]:
     """Return a language model's substitutes for the words of each query, and where they come from.
 
-    A model is asked about some words of a long query: keywords come first.
+    The model is asked only about the first words of a long list, so keywords come first.
     """
     substitutes: list[dict[str, str]] = []
     model = ""
     questions = []
     if ask is not None:
         for text, target in zip(texts, keywords, strict=True):
-            first = perturber.shared_words(text, target)
-            words = dict.fromkeys([*first, *perturber.words(text)])
+            shared_words = perturber.shared_words(text, target)
+            words = dict.fromkeys([*shared_words, *perturber.words(text)])
             questions.append(Question(text, list(words)))
         substitutes, model = ask(questions)
     if not substitutes:
@@ -261,7 +262,7 @@ def _learn_synonyms(
 
 
 def _find_right_chunks(judgments: Sequence[Judgment], chunks: Iterable[Chunk]) -> list[list[Chunk]]:
-    """Return each query's right chunks: those that answer it, or all of documents that do."""
+    """Return each query's right chunks: those that answer it, or all chunks of right documents."""
     by_id: dict[int, Chunk] = {}
     by_document: dict[int, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
@@ -282,9 +283,9 @@ def _find_right_chunks(judgments: Sequence[Judgment], chunks: Iterable[Chunk]) -
 def _find_closest(
     text: str, chunks: Iterable[Chunk], terms_of: Callable[[str], frozenset[str]]
 ) -> str:
-    """Return the text of the chunk that shares most terms with a query (the first of equals).
+    """Return the text of the chunk that shares most terms with a query; the first if several do.
 
-    It is empty without chunks.
+    Returns an empty text without chunks.
     """
     wanted = terms_of(text)
     texts = [chunk.text for chunk in chunks]
@@ -355,7 +356,7 @@ def measure_perturbed(
 def _measure_conditions(
     perturbed: PerturbedQueries, rankings: Rankings, document_of: DocumentOf
 ) -> dict[str, dict[str, Doubles]]:
-    """Return system under a condition (`_key`) → metric → values of the queries (q,)."""
+    """Return `_key` of a system under a condition → metric → values of the queries (q,)."""
     count = len(perturbed.conditions)
     values: dict[str, dict[str, Doubles]] = {}
     for system, ids in rankings.items():
@@ -375,8 +376,9 @@ def _key(index: int, system: str) -> str:
 class RobustnessStudy:
     """Robustness of the systems with the encoders in use.
 
-    `weights` are the interpolation weights of the encoders of semantic and of hybrid search. The
-    latter is fused with the semantic `share` (None: by RRF), base as without adaptation.
+    `weights` are the interpolation weights of the encoders in semantic and in hybrid search. In
+    hybrid search, the encoder in use has the semantic `share` (None: RRF), and base the share that
+    it has in a project without adaptation.
     """
 
     def __init__(

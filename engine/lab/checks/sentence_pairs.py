@@ -42,8 +42,8 @@ class Pair:
 def read_pairs(path: Path) -> list[Pair]:
     """Read pairs from a .jsonl file or a table with columns sentence1, sentence2 and score.
 
-    A table is .csv, else separated by tabs without quoting, with or without a header. Raises
-    DatasetError if the file cannot be read, or holds fewer than `MIN_PAIRS`.
+    A table is .csv, or else separated by tabs without quoting; it may have a header. Raises
+    DatasetError if the file cannot be read, has an unusable row, or has fewer than `MIN_PAIRS`.
     """
     try:
         text = path.read_bytes().decode("utf-8-sig", "replace")
@@ -89,7 +89,7 @@ def _parse_pair(row: Sequence[Any]) -> Pair | None:
 
 
 def _read_objects(text: str) -> Iterator[list[Any]]:
-    """Yield the values of each line's object, and an empty row for a line that has none."""
+    """Yield the values of `FIELDS` on each line; an empty list for a line without a JSON object."""
     for line in text.split("\n"):
         if not line.strip():
             continue
@@ -136,7 +136,7 @@ class SentenceFigures:
 
 
 class SentencePairs:
-    """The similarities of each encoder on the pairs of a file; without one there are none."""
+    """The similarities of each encoder on the pairs of a file; none if `path` is None."""
 
     def __init__(self, path: Path | None, seed: int) -> None:
         self._name = ""

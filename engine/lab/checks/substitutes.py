@@ -1,7 +1,7 @@
 """Keywords of queries and substitutes for their words, from the project's language model.
 
 Answers are cached in `cache/substitutes-RECIPE.jsonl` and `cache/keywords-RECIPE.jsonl`, one query
-per line. They hold words of queries, and so of documents; answers no longer needed are deleted.
+per line. They contain words of queries and thus of documents, so they are deleted once unused.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def has_language_model(snapshot: ProjectSnapshot) -> bool:
 def choose_keywords(context: StageContext, questions: Sequence[Question]) -> list[frozenset[str]]:
     """Return which words of each query the model calls keywords of its passage, in lower case.
 
-    The set is empty if it names none. If it cannot be asked, warns, and all sets are empty. Raises
-    CancelledError; answers so far are kept.
+    A set is empty if the model names no keyword. If the model cannot be asked, warns and returns
+    only empty sets. Raises CancelledError; the answers up to then stay in the cache.
     """
     try:
         answers = _ask_about(context, KEYWORDS, questions)
@@ -124,8 +124,8 @@ def ask_for_substitutes(
 ) -> tuple[list[Answer], str]:
     """Return the model's substitutes for words of each query, and the model's name.
 
-    If it cannot be asked, warns and returns none, and an empty name. Raises CancelledError; answers
-    so far are kept.
+    If the model cannot be asked, warns and returns ([], ""). Raises CancelledError; the answers up
+    to then stay in the cache.
     """
     try:
         return _ask_about(context, SUBSTITUTES, questions), _name_model(context)
@@ -140,7 +140,7 @@ def ask_for_substitutes(
 
 
 def _name_model(snapshot: ProjectSnapshot) -> str:
-    """Return the model's name in reports: that of its file or model, or the server's address."""
+    """Return the model's name for reports: of its file, of the server's model, or the address."""
     settings = with_backend(snapshot).queries
     if backend_of(snapshot) == "endpoint":
         return settings.endpoint_model or f"at {settings.endpoint}"
@@ -187,12 +187,15 @@ def _ask_about(context: StageContext, task: Task, questions: Sequence[Question])
 
 
 def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Answer | None:
-    """Return the model's answer, or None if another attempt may succeed, as with a busy server."""
+    """Return the model's answer, empty if it is unusable.
+
+    Returns None if the model did not answer but may at another attempt, as a busy server does.
+    """
     words = question.words
     if not words:
         return {}
     values = {
-        # It stands between lines of equal signs.
+        # The prompt puts the query between lines of equal signs.
         "query": question.query.replace("=", " "),
         "words": ", ".join(words),
         "passage": question.passage,
@@ -206,7 +209,7 @@ def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Answer 
     except BadAnswerError:
         return {}
     if reply.cut:
-        # The last word is incomplete.
+        # The answer reached its limit, so its last entry may be incomplete.
         entries = entries[:-1]
     answer = {}
     for entry in entries:
@@ -230,10 +233,10 @@ def _is_usable(substitute: str, word: str) -> bool:
 
 
 def drop_unused_substitutes(snapshot: ProjectSnapshot, *, robustness: bool) -> None:
-    """Delete a language model's answers from former measurements if none is asked any more.
+    """Delete a language model's cached answers if the measurement does not use them.
 
-    `robustness`: perturbed queries are measured. The answers are words of queries, so they must not
-    outlive their use.
+    `robustness`: perturbed queries are measured. The answers contain words of queries, so they must
+    not outlive their use.
     """
     try:
         is_used = robustness and fingerprint_language_model(snapshot)
@@ -251,7 +254,7 @@ def forget_substitutes(project: Path) -> None:
 
 
 def _delete_caches(project: Path, task: Task, but: Path | None = None) -> None:
-    """Delete the files that cache a task's answers, all `but` one."""
+    """Delete the cache files of a task, except the file `but`."""
     for path in (project / "cache").glob(f"{task.name}-*.jsonl"):
         if path != but:
             delete_file(path)
@@ -271,13 +274,14 @@ def _read_cache(path: Path) -> dict[str, Answer]:
 
 
 def _write_cache(path: Path, answers: Mapping[str, Answer]) -> None:
+    """Write answers by key (`_hash_question`), in place of those in the file."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     lines = [json.dumps({"key": key, "words": words}) + "\n" for key, words in answers.items()]
     write_text(path, "".join(lines))
 
 
 def _hash_question(question: Question) -> str:
-    """Return a hash of a question, so that the cache does not hold the order of a query's words."""
+    """Return the cache key of a question: a hash, so that the cache does not contain the query."""
     parts = [question.query, *question.words]
     if question.passage:
         parts = [question.passage, *parts]

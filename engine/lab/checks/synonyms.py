@@ -17,16 +17,19 @@ from engine.encoders.geometry.similarity import unit_rows
 from engine.lab.checks.perturbation import words_of
 
 WINDOW = 4
-"""Words on each side of a word that are its context."""
+"""Number of words on each side of a word that are its context."""
 MIN_COUNT = 5
+"""Minimum number of occurrences of a word."""
 MAX_WORDS = 10_000
 """Number of the most frequent words that are compared."""
 MAX_CONTEXTS = 1_000
 """Number of the most frequent words that count as contexts."""
 MIN_COSINE = 0.2
+"""Minimum cosine of the contexts of a word and its synonym."""
 MAX_NEIGHBOURS = 10
 """Number of a word's nearest neighbours among which one of another stem is looked for."""
 _SMOOTHING = 0.75
+"""Exponent of context counts."""
 _BLOCK = 500_000
 """Number of pairs that are counted at once, which limits the memory."""
 Terms = Callable[[str], Collection[str]]
@@ -43,7 +46,7 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
     for row in rows:
         counts.update(row)
     stems = {}
-    # Twice as many, since frequent words may be stop words, which have no stem.
+    # Twice as many as needed, since some frequent words are stop words, which have no stem.
     for word, count in counts.most_common(2 * MAX_WORDS):
         stem = frozenset(terms(word))
         if stem and count >= MIN_COUNT:
@@ -71,10 +74,10 @@ def corpus_synonyms(texts: Iterable[str], wanted: Collection[str], terms: Terms)
 def count_cooccurrences(
     texts: Sequence[Sequence[str]], row_of: dict[str, int], contexts: int, count: int
 ) -> Floats:
-    """Return how often each word is near each of the most frequent ones (count, contexts).
+    """Return how often each of `count` words is near each context word (count, contexts).
 
-    `texts` are words in order. `row_of` numbers `count` words by frequency, of which the first are
-    contexts, too; other words are skipped.
+    `texts` are lists of words. `row_of` numbers the words by frequency; the first `contexts` of
+    them are the context words. Words without a number are not counted.
     """
     numbers: list[int] = []
     for words in texts:

@@ -21,7 +21,10 @@ Changes = dict[str, Any]
 STEP = "step"
 """The column with the training step of a row."""
 UNTRAINED = ("bm25", "base", "rrf_base", "black box", "small model", "concatenation")
-"""Systems that no training changes; a comma and the change to the queries may follow."""
+"""Systems that no training changes.
+
+In a study, a comma and a change may follow the name, such as `base, mask shared`.
+"""
 FIXED: Changes = {
     "training.keep": "last",
     "ranking.keep_evidence": False,
@@ -29,12 +32,13 @@ FIXED: Changes = {
 }
 """Settings of all papers, unless a cell overrides them.
 
-They train a fixed number of steps and do not choose a checkpoint. Lists stay as they were drawn.
-BM25 has no bonus for codes, and sees the same part of a chunk as encoders.
+The papers train a fixed number of steps and do not choose a checkpoint. They do not add the chunk
+that a query was made from to its lists. Their BM25 has no bonus for codes, and sees the same part
+of a chunk as encoders.
 """
 METRICS = ("ndcg@10", "hit@1", "hit@4", "hit@10")
 MAP = (MULTIHOP, "map@10")
-"""MAP of queries with evidence, and that of others."""
+"""MAP for queries with evidence, and for others: the first that was measured is shown."""
 
 
 class Entry(BaseModel):
@@ -46,9 +50,11 @@ class Entry(BaseModel):
 class Chart(Entry):
     """A chart of a study.
 
-    `line`: the column `y` over the setting `x` ("1/…": over its inverse), with a line for each
-    value of the setting `by`. `scatter`: the columns `x` and `y` of each row. `gap`: the difference
-    `y` of each row. The other kinds are densities.
+    - `line`: the column `y` over the setting `x` (`1/…`: over its inverse), with a line for each
+      value of the setting `by`.
+    - `scatter`: a point for the columns `x` and `y` of each row.
+    - `gap`: a bar for the difference `y` of each row.
+    - The other kinds are densities.
     """
 
     kind: Literal["line", "scatter", "gap", "similarities", "general similarities", "distances"]
@@ -58,34 +64,36 @@ class Chart(Entry):
 
 
 class Correlation(Entry):
-    """A correlation of two columns over the rows of the systems in `over`, or over all rows."""
+    """A correlation of the two columns in `of`, over the rows of the systems in `over` (or all)."""
 
     of: list[str]
     over: list[str] = []
 
 
 class Study(Entry):
-    """A study.
-
-    `source`: the paper's table. `shows`: what it shows; `differs`: how it differs from the paper.
-    `trainings`: label and settings of each cell, trained and measured `by` the stages or as Mafin's
-    comparison. `systems`: the systems compared, with their labels. `columns`: measures; of several
-    names separated by a bar, the first that was measured counts. `facts`: what to report about the
-    project as it is, in place of trainings.
-    """
+    """A study, which repeats a table or figure of a paper."""
 
     name: str
     source: str
+    """The paper and its table or figure."""
     shows: str
+    """What the table shows."""
     differs: str
+    """How the study differs from the paper."""
     columns: list[str]
+    """Measures; in `A|B`, the first that was measured counts."""
     trainings: list[tuple[str, Changes]] = []
+    """Label and settings of each cell."""
     by: Literal["stages", "black box"] = "stages"
+    """Whether cells are trained and measured by the stages, or as Mafin's comparison."""
     systems: dict[str, str] = {}
+    """System to compare → its label."""
     needs: list[Literal["judged questions", "sentence pairs", "small model"]] = []
+    """What the project must have."""
     charts: list[Chart] = []
     correlations: list[Correlation] = []
     facts: Literal["", "statistics", "perturbed", "questions"] = ""
+    """What to report about the project as it is, instead of trainings."""
 
     @property
     def measures(self) -> list[str]:
@@ -110,9 +118,10 @@ class Study(Entry):
         return self.model_copy(update=changes)
 
     def with_measured_names(self, measured: Collection[str]) -> Study:
-        """Return the study with one name for each column, the first of them that was measured.
+        """Return the study with one name for each column: of `A|B`, the first that was measured.
 
-        Without any, that is the first. `measured`: the names of all measures that any training has.
+        If none was measured, it is the first name. `measured`: the names of all measures that any
+        training has.
         """
 
         def choose(column: str) -> str:

@@ -33,7 +33,7 @@ CHANGED = {"clean": "original", "mask shared": "masked", "substitute shared": "s
 
 
 def unheard_context(project: ProjectFolder, store: Store) -> StageContext:
-    """Return the project as the stage evaluate sees it, with a context that discards events."""
+    """Return a context for the project, as of the stage `evaluate`, that discards events."""
     return StageContext(project, project.settings(), store, "evaluate")
 
 
@@ -107,23 +107,23 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
             _list_texts(perturbed), key=lambda row: row.get("masked", "").count(MASK), reverse=True
         )
         rows = most_masks[:SHOWN]
-        # A language model is only asked about the queries that are shown.
+        # A language model is only asked about the queries that the table shows.
         by_model = {}
         if has_language_model(context):
             originals = {row["original"] for row in rows}
-            shown = [row for row in judged.usable() if judged.texts[row] in originals]
-            few = replace(
+            shown_rows = [row for row in judged.usable() if judged.texts[row] in originals]
+            few_queries = replace(
                 judged,
-                judgments=[judged.judgments[row] for row in shown],
-                matches=[judged.matches[row] for row in shown],
+                judgments=[judged.judgments[row] for row in shown_rows],
+                matches=[judged.matches[row] for row in shown_rows],
             )
             ask = partial(ask_for_substitutes, context)
             choose = partial(choose_keywords, context)
-            with_model = perturb_queries(few, chunks, terms, seed, ask, choose)
+            with_model = perturb_queries(few_queries, chunks, terms, seed, ask, choose)
             if with_model is not None and with_model.synonyms.model:
                 by_model = {row["original"]: row for row in _list_texts(with_model)}
     for number, row in enumerate(rows, 1):
-        # Words that documents use alike are no synonyms.
+        # Without the model, these are words with similar contexts, which are no synonyms.
         row.pop("substituted", None)
         original = row["original"]
         if original in by_model:

@@ -16,6 +16,7 @@ from engine.settings.schema import Settings
 from engine.training.recipe import config_of, set_steps
 
 SECTIONS = ("ranking", "training")
+"""Sections whose settings a sweep can change."""
 MEASURING = ("evaluation", "lab", "search")
 """Sections that no training depends on."""
 _EXAMPLE = "For example: --grid ranking.k=200,1000."
@@ -23,25 +24,25 @@ _EXAMPLE = "For example: --grid ranking.k=200,1000."
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A training and its measurement.
-
-    `number` counts from 1. `changes`: "section.key" → value, None for the default. Cells with the
-    same `key` train and are measured exactly the same; those with the same `training` train the
-    same, but may be measured otherwise. `label`: the name among the cells of the same base `model`
-    (empty: the project's). Cells with the same label differ in their `seed`.
-    """
+    """A training and its measurement."""
 
     number: int
+    """Position, from 1."""
     changes: Mapping[str, Any]
+    """Setting, such as `training.seed` → value, None for the default."""
     key: str
+    """Equal for cells that train and are measured exactly the same."""
     label: str = ""
+    """Name among the cells of the same `model`; cells with equal labels differ in their `seed`."""
     model: str = ""
+    """Base model, empty for the project's."""
     seed: int | None = None
     training: str = ""
+    """Equal for cells that train the same, though they may be measured differently."""
 
     @property
     def name(self) -> str:
-        """The name for users."""
+        """The name for users, such as `MODEL, k 200, seed 1`; the number if there is none."""
         seed = "" if self.seed is None else f"seed {self.seed}"
         name = ", ".join(filter(None, (self.model, self.label, seed)))
         return name or str(self.number)
@@ -74,7 +75,7 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
     by_depth = sorted(
         combinations(wanted), key=lambda changes: depths.index(changes.get("ranking.k"))
     )
-    # A setting with one value tells no cells apart.
+    # A setting with a single value does not distinguish cells, so it is not in their labels.
     varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
     cells = []
     for number, changes in enumerate(by_depth, 1):
@@ -153,9 +154,9 @@ def cell_key(
 ) -> str:
     """Return a fingerprint of what the figures of a cell with these `changes` depend on.
 
-    `settings` are the project's, `chunks` how many it has. `encoder`: the fingerprint of a base
-    encoder other than the project's. `times`: when the files that the cell is measured with
-    changed.
+    `settings` are the project's, `chunks` the number of its chunks. `encoder`: the fingerprint of a
+    base encoder other than the project's. `times`: modification times of the files that the cell is
+    measured with.
     """
     parts = _trained_parts(changes, settings, chunks)
     if times:
@@ -177,7 +178,7 @@ def training_key(
 
 
 def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> dict[str, Any]:
-    """Return the changes in other sections."""
+    """Return the changes to settings that are not in `sections`."""
     others = {}
     for name, value in changes.items():
         if name.partition(".")[0] not in sections:
@@ -186,9 +187,9 @@ def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> di
 
 
 def _trained_parts(changes: Mapping[str, Any], settings: Settings, chunks: int) -> dict[str, Any]:
-    """Return what [ranking] and [training] come to, without what has no effect with the loss.
+    """Return the values of [ranking] and [training] in a cell that have an effect with its loss.
 
-    So two cells whose settings differ without an effect are one.
+    Cells that differ only in other settings, which have no effect, thus get the same key.
     """
     changed = changed_settings(settings, changes)
     ranking = changed.ranking
@@ -233,12 +234,14 @@ def changed_settings(settings: Settings, changes: Mapping[str, Any]) -> Settings
         changes_of_settings, _ = split_options(changes)
         dumped = settings.model_dump(exclude_none=True)
         changed = validate(apply_changes(dumped, changes_of_settings))
-        # Raises for settings that no training can have together.
+        # Raises SettingsError for settings that exclude each other.
         config_of(changed)
     except SettingsError as error:
-        named = ", ".join(f"{name} = {format_toml_value(value)}" for name, value in changes.items())
+        assignments = ", ".join(
+            f"{name} = {format_toml_value(value)}" for name, value in changes.items()
+        )
         raise SettingsError(
-            f"The cell {named} cannot be trained.",
+            f"The cell {assignments} cannot be trained.",
             f"{error.what} {error.why}",
             error.to_do,
             code="cell-invalid",

@@ -20,22 +20,22 @@ from engine.settings.schema import Settings
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A study in the list, or all of them.
-
-    `cells`: the number of its trainings. For a project: how many of them are `to_do` and the
-    `seconds` they take, `more` if some work is not included in these, and what the project is
-    `missing`.
-    """
+    """An entry of the list: a study with its cost, or all studies together."""
 
     name: str
     source: str
     shows: str
     differs: str
     cells: int
+    """Number of trainings."""
     to_do: int | None = None
+    """Number of trainings that the project has not finished; None without a project."""
     seconds: float = 0.0
+    """Estimated time of the trainings to do."""
     more: bool = False
+    """Whether `seconds` lacks the time of some work, for which there is no estimate."""
     missing: str = ""
+    """What the project lacks for this study."""
 
     @property
     def cost(self) -> str:
@@ -59,7 +59,7 @@ def listing(
     seeds: int = 1,
     settings: Changes = NONE,
 ) -> Iterator[Listed]:
-    """Yield every study, with its cost for a project if given; then that of all in one go.
+    """Yield every study, with its cost if a project is given; then an entry for all together.
 
     The cost is for these `models`, `seeds` and `settings`, as in `study_cells`. Raises EngineError
     if the project has no queries yet.
@@ -96,7 +96,7 @@ def listing(
         to_train = run.to_train()
         entry = replace(entry, cells=len(cells), to_do=len(to_do))
         yield _add_cost(entry, run, to_do, to_train)
-        # What another study has measured or trained costs nothing more.
+        # A cell that an earlier study of the list has measured or trained costs nothing more.
         unmeasured = [cell for cell in to_do if cell.key not in measured]
         untrained = [cell for cell in to_train if cell.training not in trained]
         in_one_go = _add_cost(in_one_go, run, unmeasured, untrained)
@@ -108,7 +108,7 @@ def listing(
 
 
 def _add_cost(entry: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Cell]) -> Listed:
-    """Add the cost of cells to do, of which some are to be trained, to an entry of the list."""
+    """Add the cost of the cells `to_do`, of which `to_train` need a training, to an entry."""
     seconds = entry.seconds
     more = entry.more
     with closing(run.project.store()) as store:
@@ -128,11 +128,11 @@ def _add_cost(entry: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Ce
 def _estimated_settings(run: StudyRun, cell: Cell) -> Settings:
     """Return the settings by which the time of a cell is estimated.
 
-    Of a black box and a small model the latter is trained, so that its rate counts.
+    A comparison with a black box trains only the small model, so the time is that of this model.
     """
     settings = changed_settings(run.project.settings(), cell.changes)
     if run.study.by != "black box":
         return settings
-    alone = {"model": settings.encoder.small_model, "small_model": "", "endpoint": ""}
-    encoder = settings.encoder.model_copy(update=alone)
+    small_model_only = {"model": settings.encoder.small_model, "small_model": "", "endpoint": ""}
+    encoder = settings.encoder.model_copy(update=small_model_only)
     return settings.model_copy(update={"encoder": encoder})

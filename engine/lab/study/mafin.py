@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 LINEAR_RATE = 1e-4
 """Learning rate of linear maps."""
 RANK = 64
-"""Rank of the second linear map."""
+"""Rank of the linear map that has a rank."""
 BLACK_BOX = "black box"
 SMALL = "small model"
 CONCATENATION = "concatenation"
@@ -59,11 +59,11 @@ SMOOTHING = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 class Checked(Protocol):
-    """The result of a training, with the best of its held-out checks."""
+    """The result of a training whose checkpoints were measured on validation queries."""
 
     @property
     def best_ndcg_at_10(self) -> float | None:
-        """nDCG@10 in percent, None without checks."""
+        """nDCG@10 of the best checkpoint in percent, None if none was measured."""
 
 
 Result = TypeVar("Result", bound=Checked)
@@ -71,14 +71,12 @@ Result = TypeVar("Result", bound=Checked)
 
 @dataclass(slots=True)
 class SmallTrainings:
-    """What the trainings of the small model took.
-
-    `steps`: kind of training, as in `TRAINED` → the step that was kept. `seconds`: of all trainings
-    over all runs, with each label smoothing that was tried.
-    """
+    """Steps and time of the trainings of the small model."""
 
     steps: dict[str, int] = field(default_factory=dict)
+    """Kind of training, as in `TRAINED` → the step that was kept."""
     seconds: float = 0.0
+    """Time of all trainings, with those of earlier runs and of each label smoothing tried."""
 
 
 def count_trainings(settings: Settings) -> int:
@@ -97,14 +95,14 @@ def train_systems(
     *,
     untrained: bool = False,
 ) -> Iterator[tuple[str, Encoder]]:
-    """Yield the rows of tables 1 to 4: names and encoders, each trained when it is requested.
+    """Yield (name, encoder) for the rows of tables 1 to 4, each trained when it is requested.
 
     METHODS.md §2, "Comparison methods". Trainings use the project's recipe (`training.preset =
-    "mafin"` is the paper's) and the rankings of the stage `rank`; they differ in what is trained
-    and what the loss sees. Checkpoints and adapters are kept in `folder`, so a second call trains
-    none of them again. `rank`: the rank of the second linear map. `trainings`: receives what the
-    small model's took. `untrained`: yield only the rows that need no training. Raises UsageError
-    without encoder.small_model, and what training raises.
+    "mafin"` is the paper's) and the rankings of the stage `rank`; they differ in which weights are
+    trained and which vectors the loss sees. Checkpoints and adapters are kept in `folder`, so a
+    second call trains nothing again. `rank`: the rank of the linear map that has one. `trainings`:
+    an object to fill with steps and time. `untrained`: yield only the rows that need no training.
+    Raises UsageError without encoder.small_model, and what training raises.
     """
     from engine.training.dataset import training_data
     from engine.training.job import Job
@@ -131,7 +129,7 @@ def train_systems(
     searches_smoothing = config.objective == "plackett_luce" and not smoothing_is_set
 
     def choose_smoothing(train: Callable[[float], Result]) -> Result:
-        """Return the training with the best label smoothing, or with the one that is set."""
+        """Return the result of `train` with the best label smoothing, or with the one set."""
         if not searches_smoothing:
             return train(config.label_smoothing)
         smoothing, result = best_smoothing(train, config.label_smoothing)
@@ -140,7 +138,11 @@ def train_systems(
         return result
 
     def train_small(augmentation: Augmentation | None) -> Encoder:
-        """Train the small model by the vectors that it augments, or (None) by its own alone."""
+        """Return the trained small model.
+
+        The loss sees the concatenation with the black box's vectors as `augmentation` says; None:
+        the small model's vectors alone.
+        """
         kind = augmentation or "small"
 
         def train(smoothing: float) -> TrainResult:
@@ -163,7 +165,10 @@ def train_systems(
         return load_small(result.adapter)
 
     def map_black_box(map_rank: int | None) -> Encoder:
-        """Train W of normalised W e: I + A, or with a rank I + U Vᵀ."""
+        """Return the black box with vectors W e, normalised, for a trained matrix W.
+
+        W is I + A, or with a rank I + U Vᵀ.
+        """
 
         def train(smoothing: float) -> LinearMap:
             map_config = replace(config, learning_rate=LINEAR_RATE, label_smoothing=smoothing)
@@ -181,10 +186,10 @@ def train_systems(
 
 
 def train_once(job: Job) -> TrainResult:
-    """Train as `train_together`, or return what an earlier run has trained in the job's folder.
+    """Train by `train_together`, or return the result that an earlier run left in the job's folder.
 
-    Checkpoints are removed at the end. With all weights they take eight times as much as the
-    adapter, and a comparison has up to 18 trainings.
+    Checkpoints are removed at the end. If all weights are trained, they take eight times the space
+    of the adapter, and a comparison has up to 18 trainings.
     """
     from engine.training.distributed import train_together
     from engine.training.trainer import TrainResult
@@ -205,7 +210,7 @@ def train_once(job: Job) -> TrainResult:
 
 
 def _require_small_model(source: EncoderSource) -> AugmentedSource:
-    """Return a source with its kind. Raises UsageError for one without a small model."""
+    """Return `source`, typed. Raises UsageError if it has no small model."""
     if isinstance(source, AugmentedSource):
         return source
     raise UsageError(
@@ -217,10 +222,10 @@ def _require_small_model(source: EncoderSource) -> AugmentedSource:
 
 
 def best_smoothing(train: Callable[[float], Result], usual: float) -> tuple[float, Result]:
-    """Return the label smoothing that does best on validation queries, and its training.
+    """Return the label smoothing that does best on validation queries, and the result of `train`.
 
-    The values of `SMOOTHING` are tried; of equals, the smallest is returned. Without validation
-    queries, it is the `usual` one.
+    The values of `SMOOTHING` are tried; if several are best, the smallest is returned. Without
+    validation queries, it is the `usual` one.
     """
     first = train(usual)
     if first.best_ndcg_at_10 is None:
@@ -255,10 +260,11 @@ def compare_with_black_box(
 ) -> tuple[dict[str, Values], str, float]:
     """Return figures by system, the reason if nothing was trained, and the seconds of trainings.
 
-    Figures are in percent and include paired differences to the black box; trained systems also
-    have those to the small model tuned alone. Nothing is trained if there are too few queries of
-    the cell's kind. Trainings are kept in `folder`, so that a killed comparison resumes. Raises
-    CancelledError, and what training raises.
+    `copy` is the study's copy of the project. Figures are in percent and include paired differences
+    to the black box; trained systems also have those to the small model that was tuned alone.
+    Nothing is trained if there are too few training queries of the kind that the settings select.
+    Trainings are kept in `folder`, so that a killed comparison resumes. Raises CancelledError, and
+    what training raises.
     """
     from engine.training.dataset import why_untrained
 

@@ -35,15 +35,15 @@ Values = dict[str, Any]
 SETS = {"judged": "", "measuring": "", "document": "document-written ", "synthetic": "held-out "}
 """Kind of queries → prefix of the names of their measures.
 
-Judged questions choose nothing in a study. So those that only measure take their place if there are
-no others.
+Judged questions choose nothing in a study, just like those imported to measure only. So the latter
+have no prefix either; they are used if there are no judged questions.
 """
 WIDTH = ", width of interval"
 """Suffix of a column that holds the width of another column's interval."""
 ALL = ", all queries"
 """Suffix of a column that covers all queries, without bootstrap."""
 SUBSTITUTE = "substitute"
-"""Prefix of conditions that replace words by synonyms, which takes a language model."""
+"""Prefix of conditions that replace words by synonyms, which a language model must give."""
 STUDENT_T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
 """97.5th percentiles of Student's t for one to nine degrees of freedom."""
 
@@ -102,6 +102,7 @@ def _add_diagnostics(
 
 
 def _add_sentence_pairs(rows: dict[str, Values], sentences: Mapping[str, Any]) -> None:
+    """Add each encoder's correlation on sentence pairs, and its difference to base."""
     for system, figure in sentences["systems"].items():
         rows[system]["sentence pairs"] = figure
     for system, difference in sentences["differences"].items():
@@ -109,9 +110,9 @@ def _add_sentence_pairs(rows: dict[str, Values], sentences: Mapping[str, Any]) -
 
 
 def _add_robustness(rows: dict[str, Values], robustness: Mapping[str, Any]) -> None:
-    """Add figures on changed queries, by synonyms only if a language model gave them."""
+    """Add figures on changed queries; with synonyms only if a language model gave them."""
     for row in robustness["rows"]:
-        # Words that documents use alike are not synonyms.
+        # Without a model, these are words with similar contexts, which are not synonyms.
         if row["kind"].startswith(SUBSTITUTE) and not robustness["synonyms"]["model"]:
             continue
         suffix = f", {row['kind']}"
@@ -127,8 +128,8 @@ def _add_robustness(rows: dict[str, Values], robustness: Mapping[str, Any]) -> N
 def read_value(values: Values, column: str) -> Any:
     """Return the value of a column, or None if it was not measured.
 
-    Of several names separated by a bar, the first that was measured counts. A column that ends in
-    `WIDTH` has the width of an interval.
+    For a column `A|B`, it is the value of the first that was measured. For a column that ends in
+    `WIDTH`, it is the width of the interval.
     """
     names = column.removesuffix(WIDTH).split("|")
     measured = [values[name] for name in names if values.get(name) is not None]
@@ -157,10 +158,10 @@ def read_number(value: Any) -> float | None:
 def average_seeds(trainings: Sequence[Values], *, trained: bool = True) -> Values:
     """Return the mean of each measure over trainings that differ by seed.
 
-    The interval is the 95 % interval of the mean (Student's t). Of a system that is not `trained`,
-    only the samples of queries differ, so its interval stays one over queries, of mean ends. A
-    measure that is the same in all trainings keeps its interval over queries. A training without a
-    measure does not count for it.
+    The interval is the 95 % interval of the mean over trainings (Student's t). A measure that is
+    the same in all trainings keeps its interval over queries. If the system is not `trained`, its
+    figures differ only by the sampled queries: the ends of its intervals over queries are averaged.
+    Trainings that lack a measure are left out of its mean.
     """
     averages: Values = {}
     names: dict[str, None] = {}
@@ -189,7 +190,7 @@ def _average_trainings(numbers: Sequence[float]) -> Values:
 
 
 def _average_samples(values: Sequence[Any], numbers: Sequence[float]) -> Any:
-    """Return the mean over samples of queries, with the mean ends of its intervals if there are."""
+    """Return the mean of `numbers`, and if all `values` have intervals, the means of their ends."""
     mean = sum(numbers) / len(numbers)
     average: Values = {"value": mean}
     for end in ("low", "high"):
@@ -216,7 +217,7 @@ def _read_numbers(values: Sequence[Any]) -> list[float]:
 def average_pages(pages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a study's page with the mean over data sets, given the page of each.
 
-    It has the rows, columns and numbers that all of them have.
+    The page has only the rows, columns and numbers that all `pages` have.
     """
     tables = [{row["label"]: row["values"] for row in page["rows"]} for page in pages]
     rows = []
@@ -267,9 +268,9 @@ def measure_merged(
 ) -> dict[str, Values]:
     """Return nDCG@10 of the encoders merged with base, and their paired differences to base.
 
-    Merged is the adapter at each of the interpolation weights (METHODS.md §3, Adaptation). The
-    result maps system → measure → interval, in percent, over all judged queries. Reports leave
-    merged encoders out of their comparison.
+    A merged encoder has the adapter at one of the interpolation weights (METHODS.md §3,
+    Adaptation). Returns system → measure → interval, in percent, over all judged queries. These
+    figures are measured here because reports do not compare merged encoders.
     """
     rows = judged.usable()
     judgments = judged.usable_judgments()
@@ -298,10 +299,10 @@ def measure_merged(
 def measure_transformed(context: StageContext, options: LabOptions) -> dict[str, dict[str, Any]]:
     """Return the figures of encoders with transformed vectors (METHODS.md §6, domain-t3 and t5).
 
-    The result maps `base, whitened` and so on to figures as in report.json. Each untransformed
-    encoder has its accuracy and nDCG over all queries, without bootstrap (domain-t2 and t9); also
-    `measure_merged`. Transformations are learnt from chunks and applied to queries as well. Raises
-    CancelledError.
+    Returns system, such as `base, whitened` → figures as in report.json. Untransformed encoders
+    have their accuracy and nDCG over all queries, without bootstrap (domain-t2 and t9), and the
+    figures of `measure_merged`. Transformations are learnt from chunks and applied to queries as
+    well. Raises CancelledError.
     """
     chunks = context.store.chunks()
     rankers = Rankers(context, chunks)

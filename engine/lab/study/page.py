@@ -38,14 +38,14 @@ from engine.version import __version__
 SCHEMA = 2
 COLOURS = {"better": 3, "worse": 2}
 OF_SIMILARITIES = ("alignment", "accuracy@", "nDCG@", "COE", "ROE", "threshold", "ψ of τ")
-"""Prefixes of columns that cover the same queries as densities."""
+"""Prefixes of columns that are measured on the same queries as the densities."""
 MASKED_ONLY = (
     "Masking only: no language model could be asked for synonyms. "
     "Set queries.backend to one that writes queries, and repeat."
 )
 SHIPPED_TEXT = "the passages that ship with the program"
 MeasuredCells = Sequence[tuple[Cell, Mapping[str, Any], Mapping[str, Any] | None]]
-"""Cells, each with its state for the page (`same_as`, `error`), and its figures if it is finished.
+"""For each cell: the cell, its state (`same_as`, `error`), and its figures, None if unfinished.
 
 The figures are what `Workspace.figures` returns.
 """
@@ -55,16 +55,18 @@ The figures are what `Workspace.figures` returns.
 class Row:
     """A row of the table.
 
-    Base `model`, `training` and `system` are empty if there is only one. `changes` are those of the
-    training, `values` are by column, and `reason` says why values are missing.
+    The labels `model` (the base model), `training` and `system` are empty if there is only one.
     """
 
     model: str
     training: str
     system: str
     changes: Mapping[str, Any]
+    """Settings of the training."""
     values: Values
+    """Column → value."""
     reason: str = ""
+    """Why values are missing."""
 
     @property
     def label(self) -> str:
@@ -104,7 +106,7 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
             for figures in figures_of_seeds:
                 if system in figures["rows"]:
                     measured.append(_read_columns(study, figures["rows"][system]))
-            # A training that made no adapter has a row all the same, with the reason.
+            # A training that made no adapter still has a row, with the reason.
             may_lack_figures = is_trained and "," not in system and study.by != "black box"
             if not measured and not may_lack_figures:
                 continue
@@ -121,7 +123,7 @@ def rows_of(study: Study, cells: MeasuredCells) -> list[Row]:
                     reason=reasons[-1] if reasons and is_trained else "",
                 ),
             )
-            # A cell without an adapter measures less about base.
+            # A cell without an adapter lacks some values of base; take them from another cell.
             for column, value in values.items():
                 if row.values.get(column) is None:
                     row.values[column] = value
@@ -139,7 +141,7 @@ def _average_columns(study: Study, measured: Sequence[Values], is_trained: bool)
     values = {column: mean.get(column) for column in study.measures}
     steps = [row[STEP] for row in measured if row.get(STEP) is not None]
     if len(set(steps)) > 1:
-        # A mean of steps says nothing, where each training has kept its own.
+        # If each training kept another step, list the steps instead of their mean.
         values[STEP] = ", ".join(map(str, steps))
     if values.get(STEP) is None and STEP not in study.columns:
         values.pop(STEP, None)
@@ -235,7 +237,7 @@ def _build_data(
 def _describe_similarities(
     columns: Sequence[str], finished: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Return the queries that the densities are of, and the columns of the same queries."""
+    """Return the query set of the densities, and the columns measured on the same queries."""
     of_similarities = []
     for column in columns:
         if column.startswith(OF_SIMILARITIES) and not column.endswith((WIDTH, ALL)):
@@ -277,9 +279,9 @@ def _uses_general_text(study: Study) -> bool:
 
 
 def _correlate(study: Study, rows: Sequence[Row], wanted: Correlation) -> dict[str, Any]:
-    """Return the columns, Pearson's `r` (METHODS.md §3, Correlation), and how many `rows`.
+    """Return the columns, Pearson's `r` (METHODS.md §3, Correlation), and the number of `rows`.
 
-    `r` is None for fewer than three rows, and where a column is constant.
+    `r` is None if there are fewer than three rows, or if a column is constant.
     """
     first_column, second_column = wanted.of
     labels = {study.systems[system] for system in wanted.over or study.systems}

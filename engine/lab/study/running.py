@@ -54,11 +54,11 @@ from engine.training.job import never
 
 STAGES = ("rank", "train", "evaluate")
 OF_MODELS = ("query_prompt", "document_prompt", "pooling", "endpoint", "endpoint_model")
-"""Settings of [encoder] that do not apply to another base model."""
+"""Settings of [encoder] that belong to the project's base model, and are reset for another one."""
 FILES = ("lab.sentence_pairs", "lab.general_set")
 """Options of the lab that name files."""
 SEARCHED = "label smoothing searched for"
-"""Part of the key of a cell that tries several values of label smoothing."""
+"""Added to the key of a cell that tries several values of label smoothing."""
 NONE: Changes = {}
 OnEvent = Callable[[Event], None]
 
@@ -88,7 +88,7 @@ class StudyRun:
         self.failed: dict[int, EngineError] = {}
 
     def forget(self) -> None:
-        """Remove earlier figures, and the copy.
+        """Remove the figures, adapters and copies of all earlier studies and sweeps.
 
         Raises ProjectBusyError while a study runs.
         """
@@ -109,7 +109,10 @@ class StudyRun:
         return [cell for cell in self.cells if self.state(cell) == "to do"]
 
     def to_train(self) -> list[Cell]:
-        """Return the cells to do whose training is neither kept nor that of an earlier one."""
+        """Return the cells to do that need a training of their own.
+
+        The training of the others is kept, or is that of an earlier cell.
+        """
         cells: dict[str, Cell] = {}
         for cell in self.to_do():
             if not self.workspace.has_training(cell.training):
@@ -117,7 +120,7 @@ class StudyRun:
         return list(cells.values())
 
     def count_trainings(self, cell: Cell) -> int:
-        """Return how many trainings a cell takes: several to compare with a black box."""
+        """Return how many trainings a cell takes: 1, or more in a comparison with a black box."""
         if self.study.by != "black box":
             return 1
         return count_trainings(changed_settings(self.project.settings(), cell.changes))
@@ -148,7 +151,7 @@ class StudyRun:
                         self._try(cell, on_event, should_stop)
             finally:
                 report = self._report()
-            # A study without a cell to do leaves the copy to the one that another has begun.
+            # With nothing to do, the copy is not removed: another study may have begun in it.
             if to_do and not self.to_do():
                 self.workspace.close()
         return report
@@ -180,7 +183,7 @@ class StudyRun:
                 project.run(STAGES, on_event=watch, should_stop=should_stop)
                 figures = figures_of(project, cell, seconds.get("train"))
                 training_seconds = figures.get("training_seconds") or 0.0
-            # The time of all runs, of which this one may be the last part.
+            # If the training was resumed, its time over all runs replaces that of this run.
             if training_seconds:
                 seconds["train"] = training_seconds
         except CancelledError:
@@ -191,12 +194,12 @@ class StudyRun:
             self.failed[cell.number] = error
             return
         finally:
-            # 'engine purge' needs the servers after the copy is gone.
+            # 'engine purge' must know the servers that were used, even after the copy is removed.
             for server in known_servers(copy.path):
                 note_server(self.project.path, server)
         self.workspace.keep(cell.key, {**figures, "seconds": seconds})
         if self.study.by != "black box":
-            # A training that cannot be kept is made again.
+            # If the training cannot be kept, it is repeated when another cell needs it.
             with suppress(EngineError, OSError):
                 self.workspace.keep_training(cell.training)
         # The next cells need only the vectors of the unadapted encoder.
@@ -218,6 +221,7 @@ class StudyRun:
         return write_study(self._folder, self.project.name, self.study, dict(facts), cells)
 
     def _cancelled_error(self) -> CancelledError:
+        """Return the error for a cancelled study or sweep."""
         command = "sweep" if self.study.name.startswith("sweep") else "study"
         return CancelledError(
             f"The {command} was cancelled.", "", "The same command resumes it.", command=command
@@ -232,11 +236,12 @@ def study_cells(
     seeds: int = 1,
     settings: Changes = NONE,
 ) -> list[Cell]:
-    """Return the cells of a study, with the preset's recipe in place of the project's.
+    """Return the cells of a study: each training with each of the base `models` and each seed.
 
-    There are cells for each of the base `models` (none: the project's), with several `seeds`, and
-    further `settings` for all of them. Raises DatasetError if the project lacks what the study
-    measures with, ModelError, SettingsError.
+    Without `models`, it is the project's. `seeds`: the number of seeds, from `training.seed` on.
+    `settings` override those of all cells. The project's recipe is not used, but the study's.
+    Raises DatasetError if the project lacks data that the study measures with, ModelError,
+    SettingsError.
     """
     settings = {**settings, **_resolve_files(project, settings)}
     _check_needs(project, study, settings)
@@ -292,9 +297,9 @@ def study_cells(
 
 @contextmanager
 def _withhold_key(current: Settings, changes: Mapping[str, Any]) -> Iterator[None]:
-    """Unset the servers' API key while a server is used that project.toml does not name.
+    """Unset the API key in the environment while a cell uses a server that project.toml lacks.
 
-    It stays if the study's own settings allow a public server.
+    The key stays if the study's own settings allow a public server.
     """
     endpoint = changes.get("encoder.endpoint")
     is_known = not endpoint or endpoint == current.encoder.endpoint
@@ -314,7 +319,7 @@ def _is_server(model: str) -> bool:
 
 
 def _name_of_model(model: str) -> str:
-    """Return the name of a base model in tables: that of its folder, or of a model on a server."""
+    """Return the name of a base model in tables: of its folder, or of the model on its server."""
     if _is_server(model):
         address, _, name = model.partition("#")
         return name or address.partition("://")[2]
@@ -356,7 +361,7 @@ def _resolve_files(project: ProjectFolder, settings: Changes) -> Changes:
 
 
 def _modification_times(changes: Changes) -> list[int]:
-    """Return when the files that a cell is measured with were changed."""
+    """Return the modification times (ns) of the files that a cell is measured with."""
     files: list[Path] = []
     for name in FILES:
         if changes.get(name):
@@ -404,7 +409,7 @@ def _check_answers(project: ProjectFolder, study: Study) -> None:
 def _missing_data_error(
     project: ProjectFolder, study: Study, what: str, to_do: str
 ) -> DatasetError:
-    """Return the error for a project that lacks what a study measures with."""
+    """Return the error for a project that lacks data (`what`, such as "sentence pairs")."""
     return DatasetError(
         f"The project {project.name} has no {what}.",
         f"{study.name} measures with them.",
@@ -417,8 +422,8 @@ def _missing_data_error(
 def figures_of(project: Project, cell: Cell, stage_seconds: float | None) -> dict[str, Any]:
     """Return the figures of the copy's last evaluation and training, and what the lab measures.
 
-    `stage_seconds`: the time of the stage `train` in this run. It counts only if the adapter does
-    not say how long it was trained over all runs.
+    `stage_seconds`: the time of the stage `train` in this run. It is used if the adapter's record
+    lacks the time over all runs.
     """
     from engine.evaluation.reporting.report import read_report, to_json_types
     from engine.lab.checks.measuring import Lab

@@ -34,7 +34,7 @@ _LATEX = {
     "α": r"$\alpha$",
 }
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Prefixes of texts that spreadsheets take for formulas."""
+"""First characters of texts that spreadsheets take for formulas."""
 
 
 def format_figure(value: Any) -> str:
@@ -114,8 +114,9 @@ def _format_cell(value: object) -> str:
 def write_latex(study: Mapping[str, Any]) -> str:
     """Return the table of a study as a LaTeX tabular, which needs the package booktabs.
 
-    Intervals follow their values in small type. A row without figures says why. Correlations are a
-    tabular of their own; comments have notes, and why trainings have no rows.
+    Intervals follow their values in small type. A row without figures has the reason instead.
+    Correlations are a second tabular. Notes, and the reasons why cells were not trained, are
+    comments.
     """
     lines = [rf"% {study['name']}, made by bmembed {study['version']}"]
     for note in study["notes"]:
@@ -170,14 +171,15 @@ def _latex_figure(value: Any) -> str:
 
 
 def _latex_row(cells: list[str]) -> str:
+    """Return a line of a tabular; `cells` are escaped."""
     return " & ".join(cells) + r" \\"
 
 
 def _escape(text: str) -> str:
-    """Return a text whose special characters LaTeX sets as they are."""
+    """Return a text with LaTeX's special characters escaped: `50 %` → `50 \\%`."""
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
 
 
 def _as_text(text: str) -> str:
-    """Return a text that spreadsheets do not take for a formula."""
+    """Return a text that spreadsheets do not take for a formula: `=A1` → `'=A1`."""
     return f"'{text}" if text.startswith(_FORMULA) else text

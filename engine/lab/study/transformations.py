@@ -1,8 +1,9 @@
 """Transformations that make vectors more isotropic.
 
-They do not improve retrieval ("… evaluated", §2.5; docs/log/evaluation.md). Each is learnt from the
-chunks' vectors (n, d) and applied to queries and chunks alike; results have unit norm. Raises
-ValueError for fewer than two vectors, or for numbers that are not finite.
+They do not improve retrieval ("Domain-adapted embeddings, evaluated", §2.5;
+docs/log/evaluation.md). Each is learnt from the chunks' vectors (n, d) and applied to queries and
+chunks alike; results have unit norm. Raises ValueError for fewer than two vectors, or for numbers
+that are not finite.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from engine.core.arrays import Doubles
 from engine.encoders.geometry.similarity import unit_rows
 
 _MIN_VARIANCE = 1e-6
-"""Below this a deviation, or a share of the largest variance, counts as rounding error."""
+"""A deviation, or a share of the largest variance, below this counts as rounding error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,14 @@ FOLDER = "sweep"
 _COPIED = ("imports", "lexical", "rankings", "adapters", "reports", "checkpoints", "cache")
 """Folders of a project that its copy needs."""
 _ADAPTER = "adapter"
+"""Folder of the adapter, in the folder of a kept training."""
 _RECORD = "artifact.json"
-"""Names in the folder of a kept training: the adapter's folder, and the record of its artifact."""
+"""File with the record of the adapter's artifact, in the folder of a kept training."""
 MAX_KEPT_BYTES = 1_000_000_000
-"""A larger adapter, such as all weights of a large model, is not kept but trained again."""
+"""Maximum size of an adapter that is kept.
+
+A larger one, such as all weights of a large model, is trained again if needed.
+"""
 _MEASURED_BY = ("heldout_share", "max_heldout", "bootstrap_samples", "depth")
 """Settings of [evaluation] that all figures depend on."""
 
@@ -108,16 +112,18 @@ def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> P
 
 
 class Workspace:
-    """A folder in the project's `sweep/`.
+    """The folder of a study or sweep in the project's `sweep/`.
 
-    It has `project`, a copy; `trainings/KEY`, adapters; `comparisons/KEY`, trainings of a cell that
-    compares with a black box, until it is finished; and `cells/KEY.json`, figures.
+    - `project`: a copy of the project.
+    - `trainings/KEY`: an adapter.
+    - `comparisons/KEY`: trainings of a cell that compares with a black box, until it is finished.
+    - `cells/KEY.json`: the figures of a finished cell.
     """
 
     def __init__(self, source: ProjectFolder, basis: Basis) -> None:
         self._source = source
         self._root = source.path / FOLDER
-        # A sweep that was begun goes on with the judged queries that there were.
+        # A sweep that has begun is continued even if judged queries were added since.
         begun = next((copy.parent for copy in _find_copies(source, f"{basis.data}-")), None)
         self.folder = begun or self._root / basis.name
         self.judged_since = begun is not None and begun.name != basis.name
@@ -131,7 +137,7 @@ class Workspace:
     def forget(self, basis: Basis) -> None:
         """Remove the copies, adapters and figures of all sweeps of this project.
 
-        The next sweep has this basis.
+        `basis` is that of the next sweep.
         """
         try_remove_tree(self._root)
         self.folder = self._root / basis.name
@@ -173,7 +179,7 @@ class Workspace:
             "search.rrf_k": 40,
         }
         if path := self._source.settings().training.cross_encoder:
-            # The training reports an unknown home folder.
+            # `expanduser` fails for an unknown user; the training reports that.
             with suppress(RuntimeError):
                 model = self._source.path / Path(path).expanduser()
                 changes["training.cross_encoder"] = str(model.absolute())
@@ -184,7 +190,7 @@ class Workspace:
         return self._read_record(key) is not None
 
     def keep_training(self, key: str) -> None:
-        """Keep the copy's adapter: cells that are measured otherwise need no second training."""
+        """Keep the copy's adapter, for cells that differ only in how they are measured."""
         with closing(self.copy.store()) as store:
             artifact = store.artifact(AdapterInfo)
         if artifact is None or not artifact.folder:
@@ -207,7 +213,8 @@ class Workspace:
     def restore_training(self, key: str) -> None:
         """Make the kept adapter of a training the copy's current one, if there is one.
 
-        A damaged one is removed. The stage `train` compares the fingerprint.
+        A damaged adapter is removed. The stage `train` then uses the adapter if its fingerprint is
+        that of the cell's training.
         """
         record = self._read_record(key)
         if record is None:
@@ -234,12 +241,14 @@ class Workspace:
         return None
 
     def _training_folder(self, key: str) -> Path:
+        """Return the folder of a kept training."""
         return self.folder / "trainings" / key
 
     def comparison_folder(self, key: str) -> Path:
-        """Return the folder for the trainings of a cell's comparison, which outlive the copy.
+        """Return the folder for the trainings of a cell's comparison.
 
-        The end of another study removes the copy, and its stage `train` all checkpoints in it.
+        It is outside of the copy, since another study may remove the copy at its end, or the
+        checkpoints in it when it trains.
         """
         return self.folder / "comparisons" / key
 
@@ -301,6 +310,6 @@ def read_unfinished_sweep(project: ProjectFolder) -> dict[str, Any] | None:
 
 
 def _find_copies(project: ProjectFolder, data: str = "") -> list[Path]:
-    """Return the copies of the project's sweeps; with `data`, only those of such a basis."""
+    """Return the copies in the project's `sweep/`, or those in folders that begin with `data`."""
     paths = sorted((project.path / FOLDER).glob(f"{data}*/project"))
     return [path for path in paths if path.is_dir()]
