@@ -125,7 +125,7 @@ class _MatchFinder:
         return self._find_in_words(clean) or whole
 
     def _matches_day(self, codes: Iterable[str]) -> bool:
-        """Tell whether the query has the month, or the day without its year, of a day in `codes`."""
+        """Tell whether the query has the month of a day in `codes`, or the day without its year."""
         if not self._sequences:
             return False
         days = filter(DAY.fullmatch, codes)
