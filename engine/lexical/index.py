@@ -368,7 +368,7 @@ class LexicalIndex:
 
     def _build_id_query(self, keys: Iterable[int]) -> tantivy.Query:
         """Return a query for chunks by their ids, which adds nothing to a score."""
-        # A term_set_query would look through all ids.
+        # A term_set_query would be slower, as it goes through all ids of the index.
         alternatives = []
         for key in keys:
             query = tantivy.Query.term_query(self._index.schema, ID, key, "basic")

@@ -84,7 +84,7 @@ class QueryTermsCounter:
         return query
 
     def _add_compound(self, compound: str) -> None:
-        """Add the words, the codes and the number of one compound."""
+        """Add one compound: its words, its codes and, if it is a number, its digits."""
         words, all_codes = self._analyse(compound)
         joined = [code.removeprefix(JOINT) for code in all_codes if is_joined(code)]
         codes = [code for code in all_codes if not is_joined(code)]
@@ -105,9 +105,10 @@ class QueryTermsCounter:
     def _add_words_and_codes(
         self, compound: str, words: Sequence[str], codes: Sequence[str]
     ) -> None:
-        """Add the words of a compound, which are the parts of its codes if it has any.
+        """Add the words and codes of a compound; the words are the parts of its codes.
 
-        A part of a single character counts only if there is no longer one: in `QX-77/B` not the B.
+        Parts of a single character are left out if there are longer ones: the B of `QX-77/B`. A tax
+        number such as `de-123456789` is also searched for without its country.
         """
         weighted_parts = _weigh_parts(codes, words)
         if codes and not PARTED.search(compound):

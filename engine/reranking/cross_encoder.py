@@ -55,7 +55,7 @@ class CrossEncoder:
         return scores
 
     def tokenize(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
-        """Tokenize pairs, without padding."""
+        """Tokenize n pairs of query and passage, without padding."""
         return self._tokenizer(
             list(map(encodable, queries)),
             list(map(encodable, passages)),

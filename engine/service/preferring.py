@@ -284,7 +284,7 @@ class ListComparer:
     def _summarize(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
         """Return what the answers about two systems prove, by their e-processes.
 
-        An answer counts as evidence only if people wrote the query.
+        Only answers about people's own queries can show that the candidate is better.
         """
         from engine.evaluation.lists.preferences import preferences_between, weigh_preferences
         from engine.evaluation.selection import contenders_of

@@ -140,4 +140,5 @@ class QueryUses:
         return question_key(query.text) not in self._generated and not self._is_trained(query)
 
     def _is_trained(self, query: JudgedQuery) -> bool:
+        """Return whether an adapter was trained on a judged query."""
         return question_key(query.text) in self._trained_keys

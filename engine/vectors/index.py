@@ -195,7 +195,7 @@ class VectorIndex:
         return removed > REBUILD_SHARE * max(1, self.count)
 
     def _link(self, names: Iterable[str], folder: Path) -> None:
-        """Put files of the index into another folder as well."""
+        """Link files of the index into another folder, or copy them."""
         for name in names:
             try:
                 os.link(self.folder / name, folder / name)
