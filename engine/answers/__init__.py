@@ -1,1 +1,1 @@
-"""Answers by the user's own language model from passages found, with checked sources and quotes."""
+"""Answers of the user's language model, from found passages, with checked sources and quotes."""

@@ -1,4 +1,4 @@
-"""Answering of a question by the language model of [queries], from passages found for it."""
+"""Answers the user's question from found passages, by the language model that writes queries."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ Stop = Callable[[], bool]
 
 
 def choose_model(project: ProjectFolder) -> tuple[Settings, str]:
-    """Return the settings with the model that answers as the backend, and its name.
+    """Choose the language model that answers.
 
-    That is the model that writes queries, or else one that project.toml names or the user has
-    added. Raises SettingsError if there is no model, ModelError if its file is missing, UsageError
-    if llama.cpp is not installed.
+    Returns the settings with this model as the backend of [queries], and its name. It is the model
+    that writes queries, or else one that project.toml names or the user has added. Raises
+    SettingsError if there is no model, ModelError if its file is missing, UsageError if llama.cpp
+    is not installed.
     """
     settings = project.settings()
     if settings.queries.backend not in MODELS:
@@ -70,9 +71,9 @@ def answer(
 ) -> Answer:
     """Answer a question from chunks, which are numbered from 1.
 
-    `on_partial` gets the answer as it grows; `stop` says whether to end it. If the answer is
-    stopped or fails, what has been written stays. Without chunks, no model is asked. Raises what
-    `choose_model` raises.
+    `on_partial` is called with the answer as it grows; `stop` tells whether to end it. If the
+    answer is stopped or fails, what has been written is returned. Without chunks, no model is
+    asked. Raises what `choose_model` raises.
     """
     settings, name = choose_model(project)
     last = Answer(name)
@@ -102,7 +103,10 @@ def _answer(
     on_partial: OnPartial,
     stop: Stop,
 ) -> Answer:
-    """Do the work of `answer`, but raise EngineError and CancelledError."""
+    """Answer as `answer` does, but raise EngineError and CancelledError.
+
+    `empty`: an answer with the name of the model, still without sentences.
+    """
     with closing(project.store()) as store:
         chunks = _read_chunks(store, chunk_ids)
         passages = [_format_passage(store, number, chunk) for number, chunk in enumerate(chunks, 1)]
@@ -182,7 +186,10 @@ def _build_failure(settings: Settings, error: UnansweredError) -> StageError:
 def _fit_into_context(
     model: ChatModel, question: str, passages: list[str], limit: int
 ) -> list[str]:
-    """Return as many of the first passages as fit into the context, at least part of the first."""
+    """Return as many of the first passages as fit into the model's context.
+
+    If not even the first one fits, its beginning. `limit`: maximum tokens of the answer.
+    """
     model.count("\n\n".join(passages))  # a server may thereby report the size of its context
     room = passage_room(model, (PROMPT,), SENTENCES, limit, question)
     while len(passages) > 1 and model.count("\n\n".join(passages)) > room:

@@ -1,6 +1,7 @@
-"""The form of an answer, sentences with their sources, and the checks of what a model claims.
+"""The form of an answer: sentences with sources and quotes; and the checks of these.
 
-Whatever passages contain, the checks depend only on the numbers and quotes that the model names.
+The checks depend only on the numbers and quotes that the model names, so text in a passage cannot
+pass for a source.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from engine.llm.shapes import Entry, Numbers, Shape, Text
 
 
 class SentenceEntry(Entry):
-    """A sentence, the numbers of the passages that it is from, and a quote of one of them."""
+    """A sentence of an answer, as the model writes it."""
 
     sources: Numbers
+    """Numbers, from 1, of the passages that the sentence is from."""
     text: Text
     quote: Text
+    """Words of one of these passages."""
 
 
 SHAPE = Shape("sentences", SentenceEntry)
@@ -33,7 +36,7 @@ _BRACKETED = re.compile(
 # [1 at the end of a text that is still being written
 _OPEN = re.compile(rf"[{_LEFT}][^{_RIGHT}]*$")
 _BETWEEN = re.compile(f"(?<=[{UNSPACED}\u3000-\u303f]) (?=[{UNSPACED}\u3000-\u303f])")
-"""A blank between characters of scripts that are written without spaces."""
+"""A blank between characters of scripts without spaces."""
 _LETTER = rf"[^\W_{UNSPACED}]"
 # Between two letters, and between the parts of 2.50 and -5
 _INSIDE_WORD = re.compile(
@@ -45,16 +48,19 @@ _SIGNS = str.maketrans("‘’‚‛“”„‟‐‑‒–—", "''''\"\"\"\"-
 
 
 def number_passage(number: int, place: str, text: str) -> str:
-    """Return a passage after its number in brackets, which no other number in it has."""
+    """Return `[3] Title > Section`, then the text on the next line.
+
+    Brackets around numbers in the passage itself become parentheses.
+    """
     return f"[{number}] {_replace_number_brackets(place)}\n{_replace_number_brackets(text)}"
 
 
 def check_sentences(
     entries: Sequence[SentenceEntry], passages: Sequence[str], *, cut: bool = False
 ) -> tuple[Sentence, ...]:
-    """Return the checked sentences of an answer in `SHAPE`, written from these passages.
+    """Return the checked sentences of an answer that was written from these passages.
 
-    `cut`: the last entry may be incomplete.
+    `passages`: texts in order of their numbers. `cut`: the last entry may be incomplete.
     """
     sentences = []
     for number, entry in enumerate(entries, 1):
@@ -80,7 +86,10 @@ def read_partial(text: str, passages: Sequence[str]) -> tuple[Sentence, ...]:
 
 
 def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) -> Sentence:
-    """Return a sentence with whether its sources exist and one of them holds its quote."""
+    """Return a sentence, and whether its sources exist and one of them contains its quote.
+
+    `cut`: the quote may be incomplete.
+    """
     sources = tuple(dict.fromkeys(entry.sources))
     cited = []
     for number in sources:
@@ -92,13 +101,13 @@ def _check_sentence(entry: SentenceEntry, passages: Sequence[str], cut: bool) ->
     if quote:
         plain_quote = _simplify(quote)
         is_quoted = any(_contains(_simplify(passage), plain_quote, cut) for passage in cited)
-    # Only sources stand in brackets.
+    # Interfaces show sources as numbers in brackets, so the text must not contain others.
     text = _replace_number_brackets(" ".join(entry.text.split()))
     return Sentence(text, sources, exist, quote, is_quoted)
 
 
 def _replace_number_brackets(text: str) -> str:
-    """Return a text with parentheses in place of brackets that contain a digit."""
+    """Return a text with parentheses in place of brackets that contain a digit: `(1)` for `[1]`."""
 
     def replace(match: re.Match[str]) -> str:
         closing = ")" if match[2] else ""

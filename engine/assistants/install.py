@@ -30,10 +30,11 @@ SKILL = "bmembed-search"
 
 @dataclass(frozen=True)
 class Change:
-    """A change of a file's text; `before` is None if there is no file."""
+    """A change of a file's text."""
 
     path: Path
     before: str | None
+    """The former text; None if there is no file."""
     after: str
 
     def diff(self) -> list[str]:
@@ -70,9 +71,10 @@ class Change:
 
 
 def installation(client: str, projects: Sequence[Path]) -> Change:
-    """Return the change that adds the server, for some projects, to an assistant's configuration.
+    """Return the change that adds the server to an assistant's configuration.
 
-    Raises InputError if the configuration cannot be read.
+    `client`: the assistant, such as `claude`. `projects`: folders that the server searches. Raises
+    InputError if the configuration cannot be read.
     """
     path = config_path(client, Path.home())
     before = _read_text(path)
@@ -105,14 +107,20 @@ def own_command() -> list[str]:
 
 
 def skill(folder: Path) -> Change:
-    """Return the change that adds the skill to a folder of skills. Raises InputError."""
+    """Return the change that adds the search skill to an assistant's folder of skills.
+
+    Raises InputError.
+    """
     path = expand_home(folder) / SKILL / "SKILL.md"
     text = asset_path(f"assistants/{SKILL}/SKILL.md").read_text(encoding="utf-8")
     return Change(path, _read_text(path), text)
 
 
 def config_path(client: str, home: Path) -> Path:
-    """Return the file in which an assistant keeps the servers that a user has added."""
+    """Return the configuration file in which an assistant lists its servers.
+
+    `client`: `claude` (Claude Code), `claude-desktop`, `codex`, `cursor`, otherwise LM Studio.
+    """
     if client == "claude":  # Claude Code
         return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
     if client == "claude-desktop":
@@ -143,7 +151,7 @@ def _read_text(path: Path) -> str | None:
 
 
 def _add_to_json(text: str, entry: dict[str, Any]) -> str:
-    """Return the text with the entry, indented as before. Raises ValueError."""
+    """Return JSON text with the server's entry added, indented as before. Raises ValueError."""
     data = json.loads(text) if text.strip() else {}
     servers = data.setdefault("mcpServers", {}) if isinstance(data, dict) else None
     if not isinstance(servers, dict):
@@ -156,7 +164,10 @@ def _add_to_json(text: str, entry: dict[str, Any]) -> str:
 
 
 def _add_to_toml(text: str, entry: dict[str, Any]) -> str:
-    """Return the text with the entry; comments and order stay. Raises ValueError."""
+    """Return TOML text with the server's entry added; comments and order stay.
+
+    Raises ValueError.
+    """
     import tomlkit
 
     data = tomlkit.parse(text)
@@ -170,7 +181,7 @@ def _add_to_toml(text: str, entry: dict[str, Any]) -> str:
 
 
 def _put_entry(servers: dict[str, Any], entry: dict[str, Any]) -> None:
-    """Add or update the entry; what the user has added to it, such as `env`, stays."""
+    """Add or update the server's entry; keys that the user has added, such as `env`, stay."""
     if isinstance(servers.get(NAME), dict):
         servers[NAME].update(entry)
     else:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Revisions of the protocol that begin with `initialize`."""
 STATELESS = "2026-07-28"
-"""The revision that each request names (`_VERSION_KEY`)."""
+"""The revision without `initialize`: each request names it (`_VERSION_KEY`)."""
 UNSUPPORTED_VERSION = -32022
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
@@ -43,8 +43,8 @@ MAX_LINE = 1_000_000
 class ToolServer:
     """Serves the tools for the named projects, or for all of them.
 
-    One thread opens the projects and works through the calls. `version`, in the methods: the
-    protocol's revision that a request names, None for those that begin with `initialize`.
+    One thread opens the projects and works through the calls. In the methods, `version` is the
+    protocol revision that a request names; None for clients that begin with `initialize`.
     """
 
     def __init__(self, names: Sequence[str], output: TextIO) -> None:
@@ -62,8 +62,8 @@ class ToolServer:
     def serve(self, source: IO[bytes]) -> None:
         """Answer until the input ends or nobody reads the answers; then finish all calls.
 
-        Threads that load an encoder go on. Raises what opening the projects has raised; calls were
-        answered with it as well.
+        Threads that load an encoder go on. If the projects could not be opened, all calls were
+        answered with that error, and it is raised at the end.
         """
         for line in _read_lines(source):
             if self._answers.unread:
@@ -138,6 +138,7 @@ class ToolServer:
     def _answer_call(
         self, request_id: Any, name: str, arguments: dict[str, Any], version: str | None
     ) -> None:
+        """Call a tool, and answer with its result."""
         result = self._call(name, arguments)
         self._answers.give(request_id, _add_envelope(result, version))
 
@@ -145,9 +146,9 @@ class ToolServer:
         """Return the result of a call: JSON as text and, unless it failed, also as data."""
         try:
             tools = self._opening.result()
-            given = {key: value for key, value in arguments.items() if value is not None}
-            check_arguments(self._tools[name], given)
-            text = _format_json(tools.call(name, given))
+            without_nulls = {key: value for key, value in arguments.items() if value is not None}
+            check_arguments(self._tools[name], without_nulls)
+            text = _format_json(tools.call(name, without_nulls))
             return {
                 "content": [{"type": "text", "text": text}],
                 "structuredContent": json.loads(text),
@@ -172,7 +173,7 @@ def _open_projects(names: Sequence[str]) -> ProjectTools:
 
 
 def _read_lines(source: IO[bytes]) -> Iterator[bytes]:
-    """Yield lines; of a line that is too long only the beginning, which is no valid message."""
+    """Yield lines. A line that is too long is cut, and then rejected as an invalid message."""
     while line := source.readline(MAX_LINE):
         yield line
         while line and not line.endswith(b"\n"):
@@ -180,7 +181,7 @@ def _read_lines(source: IO[bytes]) -> Iterator[bytes]:
 
 
 def _add_envelope(result: dict[str, Any], version: str | None) -> dict[str, Any]:
-    """Return a result in the form of the request's revision of the protocol."""
+    """Return a result with the fields that the request's revision of the protocol adds."""
     if version:
         return {**result, "resultType": "complete", "_meta": {_SERVER_KEY: SERVER}}
     return result
@@ -194,7 +195,7 @@ def _format_json(value: Any) -> str:
 def check_arguments(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     """Check a tool's arguments against its input schema. Raises UsageError.
 
-    Its text contains no values, which may quote documents or queries.
+    The error's text contains no values, as they may quote documents or queries.
     """
     schema = tool["inputSchema"]
     name = tool["name"]
@@ -214,7 +215,7 @@ def check_arguments(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> No
 
 
 def _is_valid(schema: Mapping[str, Any], value: Any) -> bool:
-    """Return whether a value is as a schema of assets/assistants/server.json says."""
+    """Return whether a value meets a schema of assets/assistants/server.json."""
     if schema["type"] == "array":
         if not isinstance(value, list) or len(value) > schema["maxItems"]:
             return False

@@ -19,9 +19,10 @@ from engine.search.workers import ThreadSearcher
 
 
 def label_projects(names: Sequence[str]) -> dict[str, ProjectFolder]:
-    """Return the named projects, or all, by label: their `short_names` with slashes everywhere.
+    """Return label → project, for the named projects, or for all known ones if none is named.
 
-    Raises UsageError if there are none.
+    A label is the project's `short_names` entry, with slashes on every system. Raises UsageError if
+    there are no projects.
     """
     wanted = names or [str(path) for path in known_projects()]
     folders = [ProjectFolder.open(name) for name in dict.fromkeys(wanted)]
@@ -55,10 +56,10 @@ LOADING = (
 
 
 class ServedProject:
-    """A served project, with its `label` among all of them.
+    """A served project; its `label` differs from those of the other served projects.
 
-    Its methods except `load` must be called in one thread, which uses the searcher for keywords;
-    the searcher with the encoder is loaded and used in another.
+    All methods except `load` must be called in the same thread, which uses the searcher for
+    keywords. The searcher with the encoder is loaded and used in a thread of its own.
     """
 
     def __init__(self, folder: ProjectFolder, label: str) -> None:
@@ -111,7 +112,7 @@ class ServedProject:
         if self._is_loaded:
             return self._search_fully(request)
         by_keyword = replace(request, mode="bm25")
-        # The reranker, too, belongs to the other thread.
+        # The reranker, like the encoder, is used only in the other thread.
         found = self._keyword_searcher.ready().search(replace(by_keyword, rerank=False))
         if request.mode == "bm25" or self.folder.settings().search.mode == "keywords":
             if found.can_rerank:
@@ -133,13 +134,13 @@ class ServedProject:
             return {}
 
     def document(self, stable_id: str) -> Document | None:
-        """Return a document with its text."""
+        """Return a document with its text, by the id that no run changes; None without it."""
         return self._keyword_searcher.look().document_of(stable_id)
 
     def facets(self, query: str | None) -> dict[str, dict[str, int]]:
         """Count documents by type, author, tag, language, year and folder.
 
-        All documents, or those that contain a word of `query`.
+        `query`: count only documents that contain a word of it; None to count all.
         """
         if query is None:
             return self._keyword_searcher.look().facets()
@@ -152,7 +153,7 @@ class ServedProject:
 
 
 def _describe_problem(problem: BaseException) -> str:
-    """Return the note that an encoder could not be loaded."""
+    """Return the note that results are by keyword only, since the encoder could not be loaded."""
     if isinstance(problem, EngineError):
         return f"These results are by keyword only. {problem.what} {problem.to_do}".strip()
     name = type(problem).__name__

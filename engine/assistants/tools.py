@@ -28,7 +28,7 @@ MAX_LINES = 1_000
 MAX_TEXT = 50_000
 """Maximum number of characters that a tool returns."""
 LOAD_AFTER = 2.0
-"""Seconds until the encoder is loaded, so that loading does not slow down a first search."""
+"""Seconds before the encoder is loaded, so that loading does not slow down the first search."""
 
 
 class ProjectTools:
@@ -43,7 +43,7 @@ class ProjectTools:
         first, *others = self._projects.values()
         with suppress(EngineError):  # The first search raises it again.
             first.prepare()
-        # Of several projects, each loads its encoder when it is first searched.
+        # With several projects, each loads its encoder when it is first searched.
         self._timer = Timer(LOAD_AFTER, first.load)
         self._timer.daemon = True
         if not others:
@@ -72,8 +72,8 @@ class ProjectTools:
         mode: str | None = None,
         **filters: Any,
     ) -> dict[str, Any]:
-        """Search a project, or all; fails only if the search of each project fails."""
-        # One hit more shows whether there are others.
+        """Search a project, or all. Raises an error only if no project can be searched."""
+        # Ask for one more hit, to know whether there are others.
         params = {"query": query, "mode": read_mode(mode), "top": top + 1, **filters}
         request = from_json(Search, {"by_document": True, **params}, strict=True)
         outcomes: dict[ServedProject, Found | EngineError] = {}
@@ -89,7 +89,11 @@ class ProjectTools:
         return _format_results(outcomes, top)
 
     def _fetch(self, id: str) -> dict[str, Any]:
-        """Return a document's text and facts; of a long text the beginning, and where to go on."""
+        """Return a document's text and properties.
+
+        Of a long text, the beginning; `next_line` and `next_offset` are the arguments with which
+        `get` returns the rest.
+        """
         project, document = self._find_document(id)
         lines = document.text.count("\n") + 1
         text = document.text[:MAX_TEXT]
@@ -155,16 +159,16 @@ class ProjectTools:
         return result
 
     def _similar(self, id: str, top: int = 10) -> dict[str, Any]:
-        """Search for documents that resemble one."""
+        """Search for documents that resemble the document `id`, in the same project."""
         project, document = self._find_document(id)
         query = f'like:"{document.stable_id}"'
         found = project.search(Search(query, top=top + 1, by_document=True))
         return _format_results({project: found}, top)
 
     def _facets(self, query: str | None = None, project: str | None = None) -> dict[str, Any]:
-        """Count a project's documents, or those of all, by type, author and so on.
+        """Count documents by type, author and so on, for one project or for each.
 
-        With `query`, those that contain one of its words.
+        `query`: count only documents that contain one of its words.
         """
         projects = {}
         is_truncated = False
@@ -176,7 +180,7 @@ class ProjectTools:
         return {"projects": projects, "truncated": is_truncated}
 
     def _status(self, project: str | None = None) -> dict[str, Any]:
-        """Return what a project, or each, holds, and how it is searched."""
+        """Return what a project contains and how it is searched; without `project`, for each."""
         from engine.core.messages.project import ReadStatus
         from engine.service.status import status  # a first search does without it
 
@@ -224,7 +228,7 @@ class ProjectTools:
 
 
 def _format_results(outcomes: dict[ServedProject, Found | EngineError], top: int) -> dict[str, Any]:
-    """Return the first `top` hits, taken from the projects in turn, and a report of each search."""
+    """Return the first `top` hits, one from each project in turn, and a report of each search."""
     by_project = []
     searched = []
     for project, outcome in outcomes.items():
@@ -250,7 +254,7 @@ def _format_search(project: ServedProject, found: Found) -> dict[str, Any]:
 
 
 def _find_answering_mode(found: Found) -> str:
-    """Return the only ranker that has found hits, or the mode of the search."""
+    """Return the ranker of the hits if it is only one, otherwise the mode of the search."""
     rankers: set[str] = set()
     for hit in found.hits:
         rankers.update(hit.rankers)

@@ -37,33 +37,31 @@ from engine.lexical.words_and_codes import (
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
 
-# Maximum number of compounds.
+# Maximum number of compounds whose terms are cached.
 _CACHE_SIZE = 1_000_000
 _LETTERS = re.compile(r"[^\W\d_]+")
-# A word with more parts than getUserName may have is data.
+# Parts of a word such as getUserName; a longer one is data, not a name.
 _MAX_HUMPS = 10
 
 
 class Terms(NamedTuple):
-    """The terms of a text: its words in order, with repetitions, its codes and its sequences.
-
-    `sequences` are codes of words and numbers that follow each other (numbers/sequences.py).
-    """
+    """The terms of a text, with repetitions."""
 
     words: list[str]
+    """Words in order of the text, as stems."""
     codes: list[str]
+    """Whole codes, such as `phx-121`."""
     sequences: list[str]
+    """Codes of words and numbers that follow each other, such as `=windows-10`."""
 
 
 class CompoundTerms(NamedTuple):
-    """The terms of one compound, as those of a text.
-
-    `sequences` are those that a number has by itself, as `45nm` and the day `2031-05-17` do.
-    """
+    """The terms of one compound: a word, words joined by marks, or a figure."""
 
     words: tuple[str, ...]
     codes: tuple[str, ...]
     sequences: tuple[str, ...]
+    """Sequences within the compound: `45nm` has `=45-nm`, `2031-05-17` has `=2031-05`."""
 
 
 class Analyzer:
@@ -71,8 +69,7 @@ class Analyzer:
 
     In a language without a stemmer, or with "none", words are only lower-cased and folded.
     `stop_words` tells whether stop words are dropped. Every term that is neither a code nor a pair
-    of characters begins with `prefix`; it separates the words of one language from those of
-    another.
+    of characters begins with `prefix`, such as `de:`, which keeps languages apart.
     """
 
     def __init__(self, language: str, stop_words: bool = True, prefix: str = "") -> None:
@@ -85,7 +82,7 @@ class Analyzer:
         self._cache: dict[str, CompoundTerms] = {}
         self._lock = Lock()
         self.spellings: dict[str, set[str]] = {}
-        """Spelt-out term → terms of words with ä, ö, ü, å or ø, if these differ."""
+        """Term of a spelt-out word → other terms of the same word: `koeln` → `koln` of `Köln`."""
 
     def terms(self, text: str) -> Terms:
         """Return the words and codes of a text. Never raises, whatever the text."""
@@ -103,17 +100,17 @@ class Analyzer:
         return Terms(words, codes, list(self._find_sequences(text, compounds)))
 
     def _join_humps(self, text: str) -> Iterator[str]:
-        """Yield the codes of the parts of words such as getUserName."""
+        """Yield a code for each part of words such as getUserName: `-get`, `-user`, `-name`."""
         for word in _LETTERS.findall(text):
             if word.islower() or word.istitle() or word.isupper():
-                continue  # Most words.
+                continue  # Most words have no humps.
             parts = characters.split_humps(word)
             if 1 < len(parts) <= _MAX_HUMPS:
                 terms = filter(None, map(self.term_of, map(str.lower, parts)))
                 yield from map(add_joint, terms)
 
     def _find_sequences(self, text: str, compounds: Sequence[str]) -> Iterator[str]:
-        """Yield the codes of the sequences in a lower-case text with these compounds."""
+        """Yield the codes of the sequences in a lower-case text; `compounds`: those of the text."""
         places = sequences.find_places(compounds)
         for place in places:
             number = compounds[place]
@@ -129,7 +126,7 @@ class Analyzer:
             yield from date.codes
 
     def _is_in_sequences(self, word: str) -> bool:
-        """Tell whether a word counts with the number after it, which stop words do not."""
+        """Tell whether a word forms a sequence with the number after it; stop words do not."""
         if self._stop_words is None:
             return not _is_stop_word_somewhere(word)
         return bool(self.analyse_compound(word).words)
@@ -142,8 +139,8 @@ class Analyzer:
     def query_terms(self, text: str) -> QueryTerms:
         """Return the terms of a query with their counts.
 
-        Single characters count only if they stand alone: pairs already cover those inside a run of
-        Han, and among the parts of a code longer ones say more (in `QX-77/B`, not B).
+        Single characters count only if they stand alone. Inside a run of Han characters, pairs
+        cover them; of the parts of a code such as `QX-77/B`, only the longer ones count, not B.
         """
 
         def analyse(compound: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -177,8 +174,8 @@ class Analyzer:
     def term_of(self, word: str) -> str:
         """Return the term of a word or pair of characters, empty for a stop word.
 
-        If the word is also spelt in another way, adds the term to `spellings`: the index stores
-        there that `köln` stands for `koeln`.
+        If the word has a spelt-out form with another term, as `köln` has `koeln`, both are added to
+        `spellings`.
         """
         term = self._stem(word)
         spelt_out = characters.spell_out(word)
@@ -224,7 +221,7 @@ def _is_stop_word_somewhere(word: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _all_stop_words() -> list[TextAnalyzer]:
-    """Return the stop words of every language that has them."""
+    """Return the stop-word filter of every language that has stop words."""
     filters = [_build_filter("stopword", name) for name in STOP_WORDS.values()]
     return [stop_words for stop_words in filters if stop_words is not None]
 
@@ -232,9 +229,9 @@ def _all_stop_words() -> list[TextAnalyzer]:
 def _find_with_joined(
     compound: str, term_of: Callable[[str], str] = str
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Return words and codes, with a code for the words as one: `-email` for `e-mail`.
+    """Return the words and codes of a compound, with a code for its joined words.
 
-    `term_of` turns the joined word into its term, empty for none.
+    `e-mail` has the code `-email`. `term_of` returns the term of the joined word, empty for none.
     """
     words, codes = find_words_and_codes(compound)
     joined = filter(None, map(term_of, join_words(compound)))
@@ -242,21 +239,27 @@ def _find_with_joined(
 
 
 def _find_own_sequences(compound: str, codes: Sequence[str]) -> tuple[str, ...]:
-    """Return the codes of a measure or a month, or of the days among the codes of a number."""
+    """Return the sequences within a compound that is a number: a measure, a month or days.
+
+    `codes`: the codes of the compound, of which some may be days.
+    """
     if not sequences.may_be_number(compound):
         return ()
-    found = sequences.find_within(compound)
+    own_sequences = sequences.find_within(compound)
     for code in codes:
         if DAY.fullmatch(code):
-            found += sequences.find_in_day(code)
-    return tuple(found)
+            own_sequences += sequences.find_in_day(code)
+    return tuple(own_sequences)
 
 
 def _build_filter(kind: str, language: str | None) -> TextAnalyzer | None:
-    """Return tantivy's stemmer or its stop words in a language; None without a language."""
+    """Return tantivy's filter for a language, by its English name; None without a language.
+
+    `kind`: `stemmer` or `stopword`. The latter removes stop words.
+    """
     if language is None:
         return None
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
-    chosen = getattr(Filter, kind)(language)
-    return TextAnalyzerBuilder(Tokenizer.raw()).filter(chosen).build()
+    word_filter = getattr(Filter, kind)(language)
+    return TextAnalyzerBuilder(Tokenizer.raw()).filter(word_filter).build()

@@ -22,11 +22,10 @@ def idf(document_frequencies: Ids, count: int) -> Weights:
 def code_bonus(idf_of_parts: Weights) -> float:
     """Return the bonus of a chunk for containing a code of the query as a whole.
 
-    It is (k1 + 1) · Σ idf of the code's parts: the limit of what the parts can add up to in a chunk
-    without the code, however often it repeats them. So the code always ranks a chunk that contains
-    it above one that contains its parts. The bonus is the same for every chunk, so it does not
-    favour short ones. A code of one part (`mp3`) is already a word, and only gains its idf once
-    more.
+    It is (k1 + 1) · Σ idf of the code's parts: the most that the parts alone can score, however
+    often a chunk repeats them. So a chunk with the whole code always ranks above one with its parts
+    only. The bonus is the same for every chunk, so it does not favour short ones. A code of one
+    part (`mp3`) is also a word, so its bonus is only its idf.
     """
     factor = K1 + 1 if len(idf_of_parts) > 1 else 1.0
     return factor * float(idf_of_parts.sum())
@@ -35,8 +34,8 @@ def code_bonus(idf_of_parts: Weights) -> float:
 def length_table() -> Ids:
     """Return the 256 chunk lengths that one byte can express (Lucene SmallFloat).
 
-    They are exact up to 39, then have 4 significant bits: the lower 3 bits of the byte and, before
-    them, one that is always set; its upper 5 bits say how far they are shifted.
+    Lengths up to 39 are exact, longer ones have 4 significant bits: one that is always set, then
+    the lower 3 bits of the byte. The upper 5 bits of the byte say how far these are shifted.
     """
     exact = 24
     lengths = list(range(exact))

@@ -1,4 +1,4 @@
-"""Characters: which form words, which scripts are written without spaces, and their plain forms."""
+"""Characters that form words, scripts without spaces, and plain forms of words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BLANK = " \u00a0\u2009\u202f"
 """The blanks that numbers are grouped with."""
 JOINERS = "-./\u2010\u2011"
 _TYPED_JOINERS = JOINERS + "\uff0d\uff0e\uff0f"
-# They part the letters of Persian and Indic words, and are often left out.
+# Zero-width marks between letters of Persian and Indic words, which are often left out.
 _INVISIBLE_JOINERS = "\u200c\u200d"
 # O'Brien and don't
 _ELISION = r"['\u2019](?:(?<=\b[^\W\d_].)(?=[^\W\d_]{3})|(?<=[^\W\d_]n.)(?=t(?!\w)))"
@@ -35,7 +35,7 @@ UNSPACED = HAN + _KANA_AND_HANGUL + "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 IS_HAN = re.compile(f"[{HAN}]")
 PIECE = re.compile(f"[{UNSPACED}]+|[^{UNSPACED}]+")
-"""A part of a word that is in such a script, or has nothing of one."""
+"""A part of a word that is wholly in scripts without spaces, or wholly in others."""
 
 _SUPERSCRIPT = (
     "\u2460-\u2473\u24d0-\u24e9\u2776-\u277f"
@@ -96,7 +96,7 @@ _BEFORE_HUMP = re.compile(
     r"(?<=[a-z\u00df-\u00ff]{2})(?=[A-Z\u00c0-\u00de](?:[a-z\u00df-\u00ff]|[A-Z]{2}))"
     r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})"
 )
-# The same humps themselves. A pattern that begins with a letter is faster to look for.
+# The same humps, including their letters. A pattern that begins with a letter is found faster.
 _HUMP = re.compile(
     r"[A-Z\u00c0-\u00de](?:(?<=[a-z\u00df-\u00ff]{2}.)(?:[a-z\u00df-\u00ff]|[A-Z]{2})"
     r"|(?<=[A-Z]{3})[a-z]{2})"
@@ -177,15 +177,16 @@ def fold(word: str) -> str:
 
 
 def _drops_accent(letter: str) -> bool:
-    """Tell whether a letter in front of an accent is Latin or Greek, or whether there is none."""
+    """Tell whether an accent is dropped after this letter, which is Latin, Greek or empty."""
     is_greek = "\u0370" <= letter < "\u0400"
     return is_greek or letter.isascii()
 
 
 def unify_script(word: str) -> str:
-    """Write a lower-case word of Latin and Cyrillic letters in one script, if they look alike.
+    """Write a lower-case word that mixes Latin and Cyrillic letters in one of the scripts.
 
-    Such words come from keyboards with both layouts: `Cклад` with a Latin C.
+    Such words come from keyboards with both layouts: `cклад` with a Latin c. A word stays as it is
+    if some letter has no lookalike in the other script.
     """
     if not (_IS_CYRILLIC.search(word) and _IS_LATIN.search(word)):
         return word
@@ -232,7 +233,7 @@ def drop_superscripts(text: str) -> str:
 
 
 def words_with_marks(compound: str) -> list[str]:
-    """Return the short words of a compound that keep a superscript, without it: `tax` of `tax¹`."""
+    """Return short words that have a superscript, without it: `["tax"]` for `tax¹`."""
     if compound.isascii():
         return []
     return _SHORT_WORD_WITH_MARK.findall(compound)

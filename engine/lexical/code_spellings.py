@@ -1,6 +1,7 @@
-"""Codes of chunks that a typed code may mean, although they are written otherwise.
+"""Codes in chunks that a typed code may mean, although they are spelt in another way.
 
-`080442957X` means 0-8044-2957-X, `3.11` also 3.11.4, and `5550199` (415) 555-0199.
+The code `080442957X` may mean 0-8044-2957-X, `3.11` may mean 3.11.4, and `5550199` may mean
+(415) 555-0199.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from engine.lexical.codes import is_whole
 
 MAX_LONGER = 5
 """Maximum number of longer codes that a typed code stands for."""
+# Minimum letters and digits of a code that is compared without its marks.
 _MIN_LENGTH = 4
+# Minimum digits of a telephone number without prefixes, and maximum digits of one with them.
 _MIN_SUBSCRIBER = 6
 _MAX_TELEPHONE = 13
+# Ending of the codes of numbers: `5550199.0`.
 _NUMBER_END = ".0"
 
 
 def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
     """Tell whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
-    # What reads as a day by itself, such as `20310412`, has other parts in `IMG_20310412_Scan`.
+    # `20310412` alone is a day with other parts than in `IMG_20310412_Scan`: search for it as text.
     if re.search(rf"(?<![^\W_]){re.escape(code)}(?![^\W_])", text, re.IGNORECASE):
         return True
     # A code may not contain spaces, so it never matches across two codes of the text.
@@ -31,20 +35,23 @@ def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
 
 
 class CodeVocabulary:
-    """The codes of an index, to look for parts and for other marks between the same characters."""
+    """The codes of an index, searchable by parts, and by letters and digits without marks."""
 
     def __init__(self, codes: Iterable[str]) -> None:
         self._codes = [code for code in codes if is_whole(code)]
-        # One code on each line: looking through one text is faster than through many codes.
+        # One code on each line: searching one long text is faster than searching many codes.
         self._characters = _join_lines(map(_strip_marks, self._codes))
         self._parts = _join_lines(map(_delimit_parts, self._codes))
 
     def find_spellings(self, code: str) -> list[str]:
-        """Return the codes that a code means which is not among them."""
+        """Return the codes of the index that a code may mean if the index does not contain it.
+
+        These are codes with the same letters and digits, or else longer codes.
+        """
         return self._find_same(code) or self._find_longer(code)
 
     def _find_same(self, code: str) -> list[str]:
-        """Return the codes with the same letters and digits. Amounts such as 1.25 have none."""
+        """Return the codes with the same letters and digits, except amounts such as 1.25."""
         stripped = _strip_marks(code)
         if len(stripped) < _MIN_LENGTH:
             return []
@@ -52,7 +59,10 @@ class CodeVocabulary:
         return [code for code in same if _is_identifier(code)]
 
     def _find_longer(self, code: str) -> list[str]:
-        """Return the codes with the parts of a code, and numbers with a prefix before it."""
+        """Return longer codes that contain the parts of a code: `3.11.4` for `3.11`.
+
+        For six digits or more, also telephone numbers that end in these digits.
+        """
         longer = list(self._find(self._parts, _delimit_parts(code)))
         if code.isdigit() and len(code) >= _MIN_SUBSCRIBER:
             for number in self._find(self._parts, f"{code}-0-\n"):
@@ -62,11 +72,12 @@ class CodeVocabulary:
 
     def _find(self, lines: str, text: str) -> Iterator[str]:
         """Yield the codes whose lines contain a text."""
+        # Number of the code at the current place, and the place up to which lines are counted.
         number = -1
         counted = 0
         at = lines.find(text)
         while at >= 0:
-            # A text may begin with the line end before it.
+            # If the text begins with a line end, the code starts behind it.
             start = at + text.startswith("\n")
             number += lines.count("\n", counted, start)
             yield self._codes[number]
@@ -75,7 +86,7 @@ class CodeVocabulary:
 
 
 def _join_lines(lines: Iterable[str]) -> str:
-    """Return lines as one text, with a line end before and behind each."""
+    """Return lines as one text: a line end before each, and one at the end."""
     return "".join(f"\n{line}" for line in lines) + "\n"
 
 
@@ -91,5 +102,5 @@ def _strip_marks(code: str) -> str:
 
 
 def _is_identifier(code: str) -> bool:
-    """Tell whether a code is no amount, whose marks mean something."""
+    """Tell whether the marks of a code may be ignored, unlike the point of an amount."""
     return not code.replace(".", "", 1).isdigit()

@@ -1,6 +1,6 @@
-"""Kinds of terms: words, codes of what somebody typed as a whole, and codes made of words.
+"""Kinds of terms: words (`contract`), whole codes (`phx-121`), and codes made of words (`-email`).
 
-A term of a language other than the corpus' main one is written after it: `de:vertrag`.
+A word in another language than the corpus' main one has the language before it: `de:vertrag`.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def is_whole(code: str) -> bool:
 
 
 def add_joint(term: str) -> str:
-    """Return the code of joined words, given as one: `-email` for `email`."""
+    """Return the code of joined words, given as one word: `-email` for `email`."""
     return JOINT + term
 
 
 def find_joined(terms: Iterable[str]) -> set[str]:
-    """Return the codes of words for texts that write them as several: `-email` for `email`."""
+    """Return the code of each word in texts that write it joined: `-email` for `email`."""
     return set(map(add_joint, terms))
 
 
@@ -57,5 +57,5 @@ def strip_language(term: str) -> str:
 
 
 def is_in_another_language(term: str) -> bool:
-    """Tell whether a term is one of a language that is not the main one."""
+    """Tell whether a term belongs to another language than the corpus' main one."""
     return ":" in term

@@ -16,34 +16,34 @@ from engine.lexical.vocabulary import Vocabulary
 LANGUAGES = frozenset(("da", "de", "fi", "nl", "no", "sv"))
 MAX_COMPOUNDS = 20
 """Maximum number of compounds that a word stands for."""
-# Minimum lengths: of a word or stem that is looked up, of the rest of a compound, of the parts that
-# a compound is split into, of a part between two others, and of a word with an s or without.
-_MIN_LENGTH = 5
-_MIN_OTHER_PART = 3
-_MIN_PART = 4
-_MIN_INNER_PART = 8
-_MIN_SINGULAR = 3
-# What a word is put behind, to see which ending a stemmer cuts off a long word.
+# Minimum lengths in letters.
+_MIN_LENGTH = 5  # of a word or stem that is looked up
+_MIN_OTHER_PART = 3  # of what a compound has besides this stem
+_MIN_PART = 4  # of each part that a compound is split into
+_MIN_INNER_PART = 8  # of a stem in the middle of a compound
+_MIN_SINGULAR = 3  # of singular and plural
+# Stemmers cut more off a long word, so a word is also stemmed with this before it.
 _LONG_WORD = "vertrags"
 
 
 @dataclass(frozen=True, slots=True)
 class Compound:
-    """The term of a compound. Its spelling must contain `part`, which is empty if that is sure."""
+    """The term of a compound."""
 
     term: str
     part: str = ""
+    """Stem that the spelling in a chunk must contain; empty if the term shows that it does."""
 
 
 def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
-    """Return the compounds with a word that no chunk contains.
+    """Return the compounds that contain a word which no chunk contains by itself.
 
-    The most frequent come first, after those that are sure. There are none for a word that is short
-    or has a short stem.
+    Compounds without a `part` to check come first, then the most frequent. Empty for a word that is
+    short or has a short stem.
     """
     if not _is_looked_up(vocabulary, word):
         return []
-    # Term of a compound → the part that its spelling must contain, empty if that is sure.
+    # Term of a compound → its `Compound.part`.
     parts: dict[str, str] = {}
     for language in sorted(LANGUAGES.intersection(vocabulary.languages)):
         part = _stem(vocabulary, word, language)
@@ -55,7 +55,7 @@ def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
             is_at_end = stem.startswith(part) or stem.endswith(part)
             if is_at_end or len(part) >= _MIN_INNER_PART:
                 parts[term] = ""
-        # Stemmers cut more off a long word: the stem of Mietvertragskündigung ends in `kund`.
+        # Kündigung has the stem `kundig`, but that of Mietvertragskündigung ends in `kund`.
         ending = _stem(vocabulary, _LONG_WORD + word.lower(), language).removeprefix(_LONG_WORD)
         if ending != part and len(ending) >= _MIN_PART:
             for term in _find_longer(vocabulary, ending, language):
@@ -75,17 +75,17 @@ def _stem(vocabulary: Vocabulary, word: str, language: str) -> str:
 
 
 def _find_longer(vocabulary: Vocabulary, part: str, language: str) -> Iterator[str]:
-    """Yield the terms of words that contain a part and are long enough for another one."""
+    """Yield the terms that contain a part and are long enough to have another part."""
     for term in vocabulary.find_containing(part, language):
         if len(strip_language(term)) >= len(part) + _MIN_OTHER_PART:
             yield term
 
 
 def split_compound(vocabulary: Vocabulary, word: str) -> tuple[str, ...]:
-    """Return the two parts of a compound that no chunk contains, if chunks contain both.
+    """Return the two parts of a compound that no chunk contains, or nothing.
 
-    The second part is as long as possible, since it says what the compound is. Neither is a stop
-    word.
+    Chunks contain both parts, and neither is a stop word. The second part is as long as possible,
+    since it says what the compound is.
     """
     if not _is_looked_up(vocabulary, word):
         return ()
@@ -97,9 +97,9 @@ def split_compound(vocabulary: Vocabulary, word: str) -> tuple[str, ...]:
 
 
 def find_other_number(vocabulary: Vocabulary, word: str) -> str:
-    """Return the singular or the plural in -s of a word that no chunk contains, if chunks do.
+    """Return the word with or without a final s, if chunks contain only that: `Kitas` for `Kita`.
 
-    Stemmers keep that s after most letters: Kitas, Büros, Lkws. Empty for other words.
+    Otherwise an empty text. Stemmers keep this s after most letters: Kitas, Büros, Lkws.
     """
     if not word.isalpha() or not _has_compounds(vocabulary) or vocabulary.contains(word):
         return ""
@@ -110,7 +110,7 @@ def find_other_number(vocabulary: Vocabulary, word: str) -> str:
 
 
 def has_compounds(vocabulary: Vocabulary, word: str) -> bool:
-    """Tell whether a word stands for compounds, for its parts or for its other number."""
+    """Tell whether a word stands for compounds, for its parts, or for its singular or plural."""
     lookups = (find_compounds, split_compound, find_other_number)
     return any(look_up(vocabulary, word) for look_up in lookups)
 
@@ -123,5 +123,5 @@ def _is_looked_up(vocabulary: Vocabulary, word: str) -> bool:
 
 
 def _has_compounds(vocabulary: Vocabulary) -> bool:
-    """Tell whether chunks are in a language with compounds, and are not too many."""
+    """Tell whether some chunks are in a language with compounds, and terms may be listed."""
     return vocabulary.is_listed and not LANGUAGES.isdisjoint(vocabulary.languages)

@@ -1,8 +1,7 @@
 """Queries that name a file, such as "In lease-4711.pdf: who may terminate?".
 
-They are meant for that document, but neither ranker can use the name: the encoder sees only the
-passage, and for BM25 all passages of the document match it equally, by words that say nothing of
-the answer.
+Such a query is about that document only, but neither ranker can use the name: the encoder sees only
+the passage, and for BM25 all passages of the document match the name equally.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ _OFFICE = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w")
+# Characters around a name that are removed with it.
 _EDGES = " \t\n:;,\"'“”„»«()[]<>"
-# Maximum characters of a file's name.
+# Maximum characters of a file's name in a query.
 MAX_NAME_LENGTH = 200
 NAME_WEIGHT = 2
 """How often a name counts as occurring in each chunk, measured in docs/log/bm25.md."""
@@ -37,15 +37,18 @@ _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 @dataclass(frozen=True, slots=True)
 class FilenameMatch:
-    """The documents that a query names (none: all), and the `text` to search for in them."""
+    """The documents that a query names."""
 
     text: str
+    """The text to search for: the query without the names."""
     documents: frozenset[int] = frozenset()
+    """Ids of the named documents; empty if the query names none."""
     names: tuple[str, ...] = ()
+    """The names as typed."""
 
 
 def build_search_label(title: str, path: str) -> str:
-    """Return what is searched of a document with each of its chunks.
+    """Return the text that precedes each chunk of a document in the BM25 index.
 
     It is the title, and the file's name repeated `NAME_WEIGHT` times. `path` is empty for an entry
     of a data set, which is not a file.
@@ -55,10 +58,10 @@ def build_search_label(title: str, path: str) -> str:
 
 
 def find_search_names(path: str) -> tuple[str, ...]:
-    """Return the names of the files that a document is or lies in.
+    """Return the names of a document's file and of the archives and mailboxes that contain it.
 
-    They have no extension, and joined words are split. An archive or a mailbox is not a document,
-    so its name is searched with its contents; a mail in a mailbox has no name.
+    Names have no extension; if they join words, these follow: `LeaseNorth` gives
+    `LeaseNorth Lease North`. A mail in a mailbox has no name of its own.
     """
     if not path:
         return ()
@@ -73,7 +76,10 @@ def find_search_names(path: str) -> tuple[str, ...]:
 
 
 def _split_name(file: str) -> str:
-    """Return a file's name without extension, followed by its words if it joins several."""
+    """Return a file's name without extension, followed by its words if it joins several.
+
+    `LeaseNorth2.pdf` gives `LeaseNorth2 Lease North 2`.
+    """
     ending = ending_of(file)
     stem = file
     if ending in FORMATS or ending in PICTURES:
@@ -84,7 +90,7 @@ def _split_name(file: str) -> str:
 
 
 def _unquote(escapes: re.Match[str]) -> str:
-    """Return the characters of escapes such as `%20`, a blank for what is not UTF-8."""
+    """Return the characters of escapes such as `%20`; invalid UTF-8 becomes a blank."""
     return unquote(escapes[0], errors="replace").replace("\ufffd", " ")
 
 
@@ -102,9 +108,9 @@ class DocumentNames:
                 self._ids.setdefault(name.casefold(), set()).add(key)
 
     def match(self, query: str) -> FilenameMatch:
-        """Return the documents whose file names, with extension, occur in a query.
+        """Find the file names, with extension, in a query.
 
-        The names are removed from the text to search for, unless the query consists only of names.
+        They are removed from the text to search for, unless the query consists only of names.
         """
         composed = normalize("NFC", query)
         documents: set[int] = set()
@@ -126,7 +132,10 @@ class DocumentNames:
         return FilenameMatch(text, frozenset(documents), tuple(names))
 
     def _find_names(self, query: str) -> Iterator[tuple[int, int]]:
-        """Yield the spans of names, ascending, not nested: the longest for each extension."""
+        """Yield the spans of file names, ascending and without overlap.
+
+        Of the names that end in the same extension, the longest one counts.
+        """
         previous_end = 0
         for extension in _EXTENSION.finditer(query):
             end = extension.end()
@@ -140,9 +149,9 @@ class DocumentNames:
 
 
 def _find_file_names(title: str, path: str) -> set[str]:
-    """Return what a query may call a document.
+    """Return the names by which a query may refer to a document.
 
-    It is the document's path, its file's name, and its title if that is a file's name.
+    These are its path, its file's name, and its title if that is the name of an office file.
     """
     names = {path, path.rpartition("/")[2]}
     extension = _EXTENSION.search(title)

@@ -23,16 +23,15 @@ from engine.lexical.index import LexicalIndex
 
 @dataclass(frozen=True, slots=True)
 class ChunkTerms:
-    """The terms of a chunk.
-
-    `words` are those indexed, with repetitions, joined by spaces. `codes` include long numbers, and
-    decide what hybrid search puts first. `impacts` maps each term to its impact.
-    """
+    """The terms of a chunk."""
 
     id: int
     words: str
+    """The indexed words, with repetitions, joined by spaces."""
     codes: tuple[str, ...]
+    """The codes and long numbers by which hybrid search puts chunks first."""
     impacts: dict[str, float]
+    """Term → its impact in the chunk."""
 
 
 def chunk_terms(index: LexicalIndex) -> Iterator[ChunkTerms]:
@@ -68,7 +67,7 @@ def _read_statistics(index: LexicalIndex) -> tuple[dict[str, float], float]:
 
 
 def query_weights(index: LexicalIndex, text: str) -> dict[str, float]:
-    """Return the weight of each term of a query."""
+    """Return term → its weight, for each word and code of a query."""
     terms = index.query_terms(text, bonus=True)
     weights = dict(terms.words)
     for code, parts in terms.codes.items():

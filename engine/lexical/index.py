@@ -1,6 +1,6 @@
 """The BM25 index on disk: tantivy with fields for words, codes and an integer id per chunk.
 
-Several languages in one corpus: see several.py. Long, because one class reads and writes the index.
+Corpora in several languages: see several.py.
 """
 
 # The terms are made by `Analyzer` and stored, separated by spaces. So tantivy's own tokenizer only
@@ -63,9 +63,10 @@ from engine.lexical.writing import (
 if TYPE_CHECKING:
     from engine.lexical.postings import PostingsScorer
 
-# In a longer query, a sequence worth two parts outweighs the other words (docs/log/bm25.md).
+# Maximum words of a query in which a sequence counts like two words. In a longer query, it would
+# outweigh the other words (docs/log/bm25.md).
 MAX_WORDS_FOR_DOUBLE_SEQUENCES = 6
-# Number of chunks; rewriting a smaller index takes a moment.
+# Number of chunks from which an update adds a segment; rewriting a smaller index takes a moment.
 LARGE = 20_000
 MAX_QUERIED_IDS = 10_000
 """Number of ids beyond which all chunks are scored: a query for 50,000 ids takes 2 seconds."""
@@ -112,8 +113,8 @@ class LexicalIndex:
     ) -> LexicalIndex:
         """Write the index of (id, text) pairs to `folder`, which is new or empty, and open it.
 
-        `language` is the main language of the corpus, `languages` those of chunks in others. Ids
-        are unique and fit in 64 bits signed; else ValueError is raised.
+        `language`: the main language of the corpus. `languages`: chunk id → language, for chunks in
+        other languages. Raises ValueError unless ids are unique and fit in 64 bits signed.
         """
         manifest = Manifest(language=language)
         others = languages or {}
@@ -197,6 +198,7 @@ class LexicalIndex:
 
     @property
     def _files(self) -> Path:
+        """Folder of tantivy's files."""
         return storage.files_folder(self.folder)
 
     def ids(self) -> Ids:
@@ -236,7 +238,7 @@ class LexicalIndex:
         if allowed is None:
             return self._rank(text, k, bonus)
         depth = k
-        # Not a query for the ids, which is slow for many: fetch more until enough are allowed.
+        # A query for many ids is slow. Instead, fetch more and more hits until enough are allowed.
         while True:
             ids, scores = self._rank(text, depth, bonus)
             (places,) = np.nonzero(np.isin(ids, allowed))
@@ -267,7 +269,7 @@ class LexicalIndex:
     def find_with_words(self, text: str) -> Ids | None:
         """Return the ids (n,) of the chunks that contain each word of a text in any form.
 
-        None if BM25 knows none of the words (the).
+        Stop words are ignored; None if the text has no other words.
         """
         words = self._analyzers.terms_by_word(text)
         return self._find_with_all(words) if words else None
@@ -279,8 +281,8 @@ class LexicalIndex:
     def find_with_spellings(self, words: Iterable[Sequence[str]]) -> Ids | None:
         """Return the ids (n,) of the chunks that contain each word in one of its spellings.
 
-        A word is given as its spellings, of which the first is the usual one. None if BM25 knows no
-        word in this one (the).
+        A word is given by its spellings, the usual one first: `["8", "m8"]`. Words whose usual
+        spelling is a stop word are ignored; None if there are no others.
         """
         terms_by_word = []
         for spellings in words:
@@ -289,10 +291,10 @@ class LexicalIndex:
             terms: set[str] = set()
             for spelling in spellings:
                 whole = self._analyzers.terms_by_word(spelling)
-                # Chunks may contain the spelling inside a longer code, of which it is a part.
+                # Chunks may contain the spelling as a part of a longer code.
                 parts = self._analyzers.parts_by_word(spelling)
                 for alternatives in (whole, parts):
-                    # The parts of a spelling with several are words by themselves.
+                    # A spelling with several parts is skipped: each part is another of the `words`.
                     if len(alternatives) == 1:
                         terms |= alternatives[0]
             terms_by_word.append(terms)
@@ -314,7 +316,7 @@ class LexicalIndex:
         return self._find_with_all(parts) if parts else np.empty(0, np.int64)
 
     def find_with_codes(self, text: str) -> list[Ids]:
-        """Return, for each code of a text, the ids (n,) of the chunks that contain it whole."""
+        """Return, for each code of a text, the ids (n,) of chunks that contain the whole code."""
         return [self.find_with_any(terms) for terms in self._find_readings(text)]
 
     def _find_readings(self, text: str) -> list[list[str]]:
@@ -325,9 +327,10 @@ class LexicalIndex:
         return terms.find_readings()
 
     def _find_with_all(self, words: Iterable[Iterable[str]], limit: int | None = None) -> Ids:
-        """Return the ids (n,) of the chunks that contain each word, given as its possible terms.
+        """Return the ids (n,) of the chunks that contain each word.
 
-        At most `limit`, None for all.
+        `words`: for each word, the terms that may stand for it. `limit`: maximum number of ids,
+        None for all.
         """
         clauses = []
         for terms in words:
@@ -365,7 +368,7 @@ class LexicalIndex:
 
     def _build_id_query(self, keys: Iterable[int]) -> tantivy.Query:
         """Return a query for chunks by their ids, which adds nothing to a score."""
-        # A term_set_query would look through all ids.
+        # A term_set_query would be slower, as it goes through all ids of the index.
         alternatives = []
         for key in keys:
             query = tantivy.Query.term_query(self._index.schema, ID, key, "basic")
@@ -450,27 +453,28 @@ class LexicalIndex:
     def _find_additional_codes(self, terms: QueryTerms) -> dict[str, tuple[str, ...]]:
         """Return the indexed codes of words written as several, and of sequences.
 
-        Each with the parts that it is worth: of two spellings, the one that more chunks contain. In
-        a short query a sequence is worth two parts, so that it comes before its words elsewhere.
+        Returns code → the terms whose idf are its bonus. This is the code or its other spelling,
+        whichever more chunks contain. In a short query a sequence has this term twice, so that
+        chunks with the sequence come before those with its words apart.
         """
         spellings: dict[str, str] = {}
         for sequence in sorted(terms.sequences):
             code = find_other_spelling(sequence) or sequence
             spellings |= {sequence: code, code: sequence}
         for code in terms.codes:
-            # PHX-121 itself comes before the words `PHX 121`.
+            # Only if no chunk has PHX-121 itself, look for the words `PHX 121`.
             if not self.document_frequency(code):
                 spellings.setdefault(find_other_spelling(code), code)
         times = 2 if len(terms.words) <= MAX_WORDS_FOR_DOUBLE_SEQUENCES else 1
-        found: dict[str, tuple[str, ...]] = {}
+        parts_by_code: dict[str, tuple[str, ...]] = {}
         for code, other in spellings.items():
             if self.document_frequency(code):
-                found[code] = times * (max(code, other, key=self.document_frequency),)
+                parts_by_code[code] = times * (max(code, other, key=self.document_frequency),)
         for code in sorted(find_joined(terms.single)):
             if self.document_frequency(code):
                 word = code.removeprefix(JOINT)
-                found[code] = (max(code, word, key=self.document_frequency),)
-        return found
+                parts_by_code[code] = (max(code, word, key=self.document_frequency),)
+        return parts_by_code
 
     def _build_query(self, terms: QueryTerms) -> tantivy.Query:
         """Return the query for any of these words and codes, with their weights and bonuses."""
@@ -487,7 +491,7 @@ class LexicalIndex:
     def _build_clause(self, word: str, weight: float) -> tantivy.Query:
         """Return the query for a word that counts `weight` times.
 
-        tantivy's idf also counts deleted chunks, which the weight makes up for.
+        tantivy's idf also counts deleted chunks; the weight corrects that.
         """
         clause = tantivy.Query.term_query(self._index.schema, WORDS, word, "freq")
         if self._deleted:

@@ -1,4 +1,4 @@
-"""Detecting the languages of a corpus and its documents, and tantivy's support for them."""
+"""Detection of the languages of a corpus and its documents, and tantivy's support for them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MIN_SHARE = 0.6
 MIN_CHARACTERS = 120
 """Minimum characters of a text for a reliable language: a few words are often misdetected."""
 
-# The script of a few words tells these from the others.
+# Languages that are recognised in short texts, by their script.
 _OF_THEIR_SCRIPT = frozenset(("ar", "el", "ru", "ta"))
 
 
@@ -43,10 +43,7 @@ def supported_languages() -> tuple[str, ...]:
 
 
 def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
-    """Return `main_language` of a sample of a corpus' texts.
-
-    It uses the letters in the first 600 characters of 200 of them.
-    """
+    """Return the `main_language` of texts, by the first 600 characters of at most 200 of them."""
     votes: Counter[str] = Counter()
     for text in islice(texts_sample, _SAMPLE_TEXTS):
         beginning = text[:_SAMPLE_CHARS]
@@ -58,10 +55,10 @@ def detect_language(texts_sample: Iterable[str]) -> tuple[str, str]:
 def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
     """Return the language code of a corpus, and the reason in words.
 
-    `lengths` are those of its texts in each language. The longest needs 60 % of the text in known
-    languages; else, or with fewer than 20 letters in all, the code is "none": words are then
-    neither stemmed nor dropped. The code may be a language without a stemmer (such as "zh" or
-    "pl"); `Analyzer` takes any.
+    `lengths`: language code → length of the texts in this language. The most frequent language
+    needs 60 % of the text in known languages. Otherwise, or with fewer than 20 letters in all, the
+    code is "none": words are then not stemmed, and stop words are kept. The code may be a language
+    without a stemmer, such as "zh" or "pl".
     """
     known = dict(lengths)
     known.pop(UNKNOWN, None)
@@ -83,9 +80,9 @@ def main_language(lengths: Mapping[str, int]) -> tuple[str, str]:
 def measure_language_margin(text: str, code: str) -> float:
     """Return by how much a text looks more like its best language than like `code`.
 
-    The margin is 0 if `code` is the best or unknown. It is the difference of the naive Bayes scores
-    over the root of the length in bytes, by which py3langid makes scores of longer and shorter
-    texts comparable. A sentence in another language has 3 to 25.
+    The margin is the difference of the naive Bayes scores of py3langid, divided by the square root
+    of the text's length in bytes, which makes texts of different lengths comparable. It is 0 if
+    `code` is the best language or unknown. A sentence in another language has 3 to 25.
     """
     data = text.encode("utf-8", "ignore")
     scores: dict[str, float] = {}
@@ -117,6 +114,7 @@ def _has_language(text: str) -> bool:
 
 
 def _count_letters(text: str) -> int:
+    """Return the number of letters, of any alphabet."""
     return sum(map(str.isalpha, text))
 
 
@@ -142,9 +140,10 @@ def load_identifier() -> Any:
 
 
 def choose_analysis_language(language: str, length: int, main: str) -> str:
-    """Return the language that a document of `length` characters is analysed in.
+    """Return the language in which a document of `length` characters is analysed.
 
-    It is its own `language` if that has a stemmer, else the corpus' `main` one.
+    That is its detected `language` if it has a stemmer and the document is long enough for a
+    reliable detection, otherwise the `main` language of the corpus.
     """
     min_length = _MIN_LETTERS if language in _OF_THEIR_SCRIPT else MIN_CHARACTERS
     if language in STEMMERS and length >= min_length:

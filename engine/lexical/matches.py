@@ -32,14 +32,15 @@ Span = tuple[int, int]
 def matched_spans(query: str, text: str, language: str = "none") -> list[Span]:
     """Return the character spans of the words in `text` that the query matches.
 
-    They are ascending and do not overlap. A code that matches as a whole is one span; otherwise its
-    matching parts are. No index is needed.
+    They are ascending and do not overlap. A code that matches as a whole is one span, otherwise
+    each of its matching parts is one. No index is needed.
     """
     return _MatchFinder(_shared_analyzer(language), query).find(text)
 
 
 @lru_cache(maxsize=8)
 def _shared_analyzer(language: str) -> Analyzer:
+    """Return the analyzer of a language, which is kept with its cache."""
     return Analyzer(language)
 
 
@@ -83,11 +84,11 @@ class _MatchFinder:
         return _merge(spans)
 
     def _matches(self, terms: Iterable[str]) -> bool:
-        """Tell whether any of these terms is one of the query."""
+        """Tell whether the query contains any of these terms."""
         return not self._terms.isdisjoint(terms)
 
     def _find_times_and_dates(self, text: str) -> Iterator[Span]:
-        """Yield the spans of times of day, and of dates as East Asian texts write them."""
+        """Yield the matching spans of times of day, and of dates as East Asian texts write them."""
         lower = text.lower()
         has_times = self._sequences or any(map(DAY.fullmatch, self._terms))
         if not has_times or len(lower) != len(text):
@@ -102,7 +103,7 @@ class _MatchFinder:
                 yield date.span
 
     def _find_in_compound(self, raw: str) -> list[Span]:
-        """Return the spans within one compound, ascending by start."""
+        """Return the matching spans within one compound, ascending by start."""
         compound = characters.lower(raw)
         terms = self._analyzer.analyse_compound(compound)
         matches_code = self._matches(terms.codes) or self._matches_day(terms.codes)
@@ -113,18 +114,18 @@ class _MatchFinder:
             return self._find_over_lines(raw)
         clean = characters.normalise(raw)
         figure = read_figure(strip_possessive(raw))
-        # Of the raw text, since the plain form of a single character may have a comma.
+        # Search the raw text, since the plain form of a single character may contain a comma.
         if figure is None and PARTED.search(raw) and not LINE_HYPHEN.search(raw):
             return self._find_in_parts(raw)
         whole = [(0, len(raw) - len(find_possessive(raw)))]
-        # Offsets in a plain form of another length are not those in the text.
+        # If the plain form has another length, its offsets are not those of the text.
         has_same_offsets = len(clean) == len(raw)
         if matches_code or self._matches_figure(figure) or not has_same_offsets:
             return whole
         return self._find_in_words(clean) or whole
 
     def _matches_day(self, codes: Iterable[str]) -> bool:
-        """Tell whether the month of a day matches, or the day without its year."""
+        """Tell whether the query has the month of a day in `codes`, or the day without its year."""
         if not self._sequences:
             return False
         days = filter(DAY.fullmatch, codes)
@@ -141,7 +142,7 @@ class _MatchFinder:
         return self._matches(terms.words) or self._matches(terms.codes)
 
     def _matches_figure(self, figure: Figure | None) -> bool:
-        """Tell whether a word that stands for a figure matches."""
+        """Tell whether a word that stands for a figure matches: `dotnet` for `.net`."""
         if figure is None:
             return False
         return self._matches(map(self._analyzer.term_of, figure.words))
@@ -154,7 +155,7 @@ class _MatchFinder:
         return self._matches((term, self._analyzer.term_of(characters.spell_out(word))))
 
     def _find_in_humps(self, word: str) -> list[Span]:
-        """Return the spans of the parts of a word such as getUserName, none of other words."""
+        """Return the matching parts of a word such as getUserName; nothing for other words."""
         spans: list[Span] = []
         if characters.has_humps(word):
             start = 0
@@ -166,7 +167,7 @@ class _MatchFinder:
         return spans
 
     def _find_in_parts(self, raw: str) -> list[Span]:
-        """Return the spans within a compound with spaces that only looked like a figure."""
+        """Return the matching spans within a compound that only looked like a figure."""
         spans: list[Span] = []
         for start, part in find_parts(raw, any_case=True):
             spans += _shift(self._find_in_compound(part), start)
@@ -189,7 +190,7 @@ class _MatchFinder:
         return spans + _shift(self._find_in_compound(raw[line_start:]), line_start)
 
     def _find_in_words(self, clean: str) -> list[Span]:
-        """Return the spans within a compound in its plain form, of which only words match."""
+        """Return the spans of the matching words in a compound, given in its plain form."""
         spans: list[Span] = []
         for word in characters.term_pattern().finditer(clean):
             for piece in characters.PIECE.finditer(word.group()):
@@ -201,7 +202,7 @@ class _MatchFinder:
         return spans
 
     def _find_in_word(self, word: str) -> list[Span]:
-        """Return the span of a word, or those of its runs of letters and of digits."""
+        """Return the span of a word if it matches, else of its matching letter and digit runs."""
         if self._matches_word(word):
             return [(0, len(word))]
         spans: list[Span] = []
@@ -211,7 +212,7 @@ class _MatchFinder:
         return spans
 
     def _find_in_unspaced(self, piece: str) -> list[Span]:
-        """Return the spans of pairs of characters, and of single ones, that match."""
+        """Return the spans of matching pairs of characters, and of matching single characters."""
         spans: list[Span] = []
         for start, character in enumerate(piece):
             pair = piece[start : start + 2]
@@ -223,12 +224,12 @@ class _MatchFinder:
 
 
 def _shift(spans: Iterable[Span], offset: int) -> list[Span]:
-    """Return spans within a part of a text as spans in the whole, where it begins at `offset`."""
+    """Return spans within a part of a text as spans in the text; the part begins at `offset`."""
     return [(start + offset, end + offset) for start, end in spans]
 
 
 def _merge(spans: Iterable[Span]) -> list[Span]:
-    """Return spans ascending, those as one that overlap or touch."""
+    """Return spans in ascending order; those that overlap or touch become one."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:

@@ -22,7 +22,10 @@ _ROW_BITS = np.uint64(32)
 
 
 class _Postings:
-    """The rows that contain a term, and how often; those of term t are bounds[t]:bounds[t + 1]."""
+    """The postings of all terms: the rows that contain a term, and how often.
+
+    The postings of term number t are those from bounds[t] to bounds[t + 1].
+    """
 
     def __init__(self, numbers: dict[str, int], occurrences: list[int], lengths: Ids) -> None:
         """Count the terms of each row.
@@ -130,7 +133,7 @@ class PostingsScorer:
         rows = np.flatnonzero(totals > 0)
         score_bits = totals[rows].view(np.uint32).astype(np.uint64)
         order = score_bits << _ROW_BITS
-        # The smaller row, whose id is smaller, counts more.
+        # Of equal scores, the smaller row ranks first, so it needs the larger number.
         order |= _MAX_ROW - rows.astype(np.uint64)
         if 0 < k < len(order):
             order = np.partition(order, len(order) - k)[-k:]

@@ -1,4 +1,4 @@
-"""The terms of a query: how often each word occurs, and what each code (`PHX-121`) is worth."""
+"""The terms of a query: how often each word occurs, and the parts of each code (`PHX-121`)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from engine.lexical.numbers.figures import Figure, read_figure
 from engine.lexical.words_and_codes import DAY, PARTED, split_into_compounds, strip_possessive
 
 _MAX_SHORT_QUERY = 10
-"""Maximum words of a query in which days written in words are looked up.
+"""Maximum words of a query in which a day written in words (`17 May 2031`) has its full weight.
 
-In a longer query they are mentioned in passing, and weigh less.
+A longer query mentions days in passing.
 """
 # A tax number such as de-123456789, which may be written without its country elsewhere.
 _NUMBER_OF_COUNTRY = re.compile(r"[a-z]{1,3}-(\d{7,})")
@@ -27,22 +27,21 @@ AnalyseCompound = Callable[[str], tuple[Sequence[str], Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """The terms of a query.
-
-    `words` counts the occurrences of each word. `codes` maps each whole code to the words of its
-    parts. `digits` maps codes that are numbers to their words when written as digits alone.
-    `single` are the words that are typed by themselves, not joined with others. `sequences` are the
-    codes of words and numbers that follow each other.
-    """
+    """The terms of a query."""
 
     words: dict[str, float]
+    """Word → number of occurrences."""
     codes: dict[str, tuple[str, ...]]
+    """Whole code → its parts, whose idf are its bonus: `phx-121` → `phx`, `121`."""
     digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Code of a number → its words if written as digits alone: `12750.0` → `12750`."""
     single: set[str] = field(default_factory=set)
+    """Words that are typed by themselves, not joined with others."""
     sequences: set[str] = field(default_factory=set)
+    """Codes of words and numbers that follow each other: `=windows-10`."""
 
     def find_readings(self) -> list[list[str]]:
-        """Return the indexed terms, in all spellings, of each code, then of each long number."""
+        """Return for each code, then for each long number, its terms in all spellings."""
         codes: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
         numbers: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
         # All spellings of a code have the same parts.
@@ -78,14 +77,14 @@ class QueryTermsCounter:
         for compound in compounds:
             self._add_compound(compound)
         if len(query.words) > _MAX_SHORT_QUERY:
-            # A code weighs as much as its parts: here a day has only its first number.
+            # A code weighs as much as its parts: leave each day only its first number.
             query.codes.update(self._days_in_words)
         if not text.isascii():
             self._drop_covered_characters()
         return query
 
     def _add_compound(self, compound: str) -> None:
-        """Add the words, the codes and the number of one compound."""
+        """Add one compound: its words, its codes and, if it is a number, its digits."""
         words, all_codes = self._analyse(compound)
         joined = [code.removeprefix(JOINT) for code in all_codes if is_joined(code)]
         codes = [code for code in all_codes if not is_joined(code)]
@@ -95,7 +94,7 @@ class QueryTermsCounter:
             self._add_number(figure, words)
             return
         if figure is None:
-            codes = codes[:1]  # The others are what a text's code holds.
+            codes = codes[:1]  # The whole code; the others, such as days within it, are left out.
         if len(words) == 1 and not codes and not joined:
             self._query.single.update(words)
         self._add_words_and_codes(compound, words, codes)
@@ -106,9 +105,10 @@ class QueryTermsCounter:
     def _add_words_and_codes(
         self, compound: str, words: Sequence[str], codes: Sequence[str]
     ) -> None:
-        """Add the words of a compound, which are the parts of its codes if it has any.
+        """Add the words and codes of a compound; the words are the parts of its codes.
 
-        A part of a single character counts only if there is no longer one: in `QX-77/B` not the B.
+        Parts of a single character are left out if there are longer ones: the B of `QX-77/B`. A tax
+        number such as `de-123456789` is also searched for without its country.
         """
         weighted_parts = _weigh_parts(codes, words)
         if codes and not PARTED.search(compound):
@@ -121,9 +121,9 @@ class QueryTermsCounter:
                 self._query.codes[f"{number[1]}.0"] = tuple(words)
 
     def _add_number(self, figure: Figure, words: Sequence[str]) -> None:
-        """Add a number: its parts, its codes, and its digits alone.
+        """Add a number such as `12 750`: its parts, its codes, and its digits as one word.
 
-        The digits count as much as all parts together.
+        That word, `12750`, counts as much as all parts together.
         """
         digits = tuple(self._prefix + number for number in figure.digits)
         self._count_words(words)
@@ -140,7 +140,7 @@ class QueryTermsCounter:
             counts[word] = counts.get(word, 0.0) + 1.0
 
     def _drop_covered_characters(self) -> None:
-        """Remove single Han characters that pairs cover."""
+        """Remove single Han characters that are part of a pair."""
         words = self._query.words
         for pair in list(words):
             if len(pair) == 2 and characters.IS_HAN.search(pair):
@@ -149,7 +149,10 @@ class QueryTermsCounter:
 
 
 def _find_sequences(text: str, compounds: Sequence[str]) -> Iterator[str]:
-    """Yield the codes of the sequences in a query: of `python 3.11` only that of the whole."""
+    """Yield the codes of the sequences in a query.
+
+    Of `python 3.11` only `=python-3.11`, not `=python-3`.
+    """
     previous = ""
     for compound in compounds:
         yield from sequences.find_sequences(previous, compound)[-1:]
@@ -164,10 +167,10 @@ def _find_sequences(text: str, compounds: Sequence[str]) -> Iterator[str]:
 
 
 def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
-    """Return the parts of a code that is worth more than the words asked for, else nothing.
+    """Return the parts of a code with an unusual weight; empty for others.
 
-    Those of a day include its single digits. A section of a law is worth twice its number, and R&D
-    twice its letters.
+    The parts of a day include its single digits. A section of a law, or `R&D`, has each of its
+    words twice, and thus twice their weight.
     """
     if codes and all(map(DAY.fullmatch, codes)):
         return tuple(words)

@@ -25,6 +25,7 @@ from engine.lexical.codes import find_joined
 from engine.lexical.query_terms import QueryTerms
 
 Frequency = Callable[[str], int]
+"""Returns the number of chunks that contain a term."""
 Spellings = Mapping[str, Iterable[str]]
 """Term of a spelt-out word → terms of the words with ä, ö, ü, å or ø that it stands for."""
 _SPELT_IN_TWO_WAYS = re.compile("ae|oe|ue|aa|dj|[^\\x00-\\x7f]", re.IGNORECASE)
@@ -33,8 +34,8 @@ _SPELT_IN_TWO_WAYS = re.compile("ae|oe|ue|aa|dj|[^\\x00-\\x7f]", re.IGNORECASE)
 class Analyzers:
     """The analyzers of a corpus: `main` for its main language, and one for each other language.
 
-    `counts` is the number of chunks per language, including the main one; empty if there is no
-    other. `spellings` are those of the words of all chunks.
+    `counts`: language → number of chunks, including the main language; empty if there is no other.
+    `spellings` returns the spellings of the words of all chunks.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Analyzers:
         return weights
 
     def _choose_parts(self, words: Iterable[str], frequency: Frequency) -> tuple[str, ...]:
-        """Return, for each part of a code, the term that most chunks contain."""
+        """Return, for each part of a code, the one of its terms that most chunks contain."""
         parts = []
         for word in words:
             forms = filter(None, self._find_forms(word).values())
@@ -115,9 +116,9 @@ class Analyzers:
         return tuple(parts)
 
     def terms_by_word(self, text: str) -> list[set[str]]:
-        """Return the terms, in every language, of each word of a text; a whole code is one.
+        """Return the terms, in every language, of each word of a text.
 
-        Words that are stop words in any language are omitted.
+        A whole code counts as one word. Words that are stop words in any language are omitted.
         """
         query = self.main.unstemmed(text)
         parts: set[str] = set()
@@ -142,12 +143,12 @@ class Analyzers:
     def _merge_forms(self, words: Iterable[str]) -> list[set[str]]:
         """Return the terms, in all languages, of each word that is a stop word in none.
 
-        They include the codes of words that texts write as several.
+        They include codes such as `-email`, for texts that write `e-mail`.
         """
         merged: list[set[str]] = []
         for word in words:
             forms = self._find_forms(word).values()
-            # In a language in which it is a stop word, a word has no forms.
+            # A word has no terms in a language in which it is a stop word.
             if all(forms):
                 terms = set(chain.from_iterable(forms))
                 merged.append(terms | find_joined(terms))
@@ -163,13 +164,16 @@ class Analyzers:
     def is_stop_word(self, word: str) -> bool:
         """Tell whether a word is a stop word in one of the languages.
 
-        A word of letters and digits is one if all its parts are: `DE89` is none.
+        A word with several parts, such as `DE89`, is one only if all its parts are.
         """
         words = self.main.unstemmed(word).words
         return bool(words) and not self._merge_forms(words)
 
     def mark_beginnings(self, beginning: str) -> list[str]:
-        """Return how terms begin, in every language, for words that begin like this."""
+        """Return, for each language, how the terms of words with this beginning begin.
+
+        `Vert` gives `vert` in the main language and `de:vert` in German.
+        """
         folded = fold(normalise(beginning))
         return [folded, *(f"{code}:{folded}" for code in self._others)]
 
@@ -181,9 +185,9 @@ class Analyzers:
         return spellings
 
     def _find_forms(self, word: str) -> dict[str, tuple[str, ...]]:
-        """Return a word's terms in each language, including those of its other spellings.
+        """Return language → a word's terms, including those of its other spellings.
 
-        They are empty for a language in which it is a stop word.
+        There are none in a language in which it is a stop word.
         """
         spelt_out = spell_out(word)
         has_spellings = _SPELT_IN_TWO_WAYS.search(spelt_out) is not None

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 VERSION = 14
 TITLES = "titles.json"
 LANGUAGES = "languages.json"
+# Chunks whose language is detected if no document has one.
 SAMPLE = 200
 # Chunks between two points at which the stage may stop.
 BLOCK = 512
@@ -72,8 +73,8 @@ class IndexStage(Stage):
                 background.submit(load_identifier)
             live = context.store.chunk_ids()
             if former is not None:
-                # Hash its files meanwhile; the update looks the hashes up (`remembered_sha256`).
-                # A damaged index is rebuilt.
+                # Hash the files meanwhile; the update then finds the hashes (`remembered_sha256`).
+                # A damaged index is reported and rebuilt later.
                 with suppress(DamagedError):
                     read_manifest(context.project.path / former.folder)
         _store_languages(context, ThrottledProgress(context, undetected, "documents"))
@@ -108,11 +109,11 @@ STAGE = IndexStage()
 def index_without(
     context: StageContext, name: str, chunks: Sequence[Chunk], untitled: Collection[int] | None
 ) -> LexicalIndex:
-    """Index other texts for the project's chunks, analysed as the project's index is.
+    """Build an index of `chunks`, analysed as in the project's index, but without some titles.
 
-    The index contains neither title nor file name of the documents `untitled` (None: of all). Its
-    folder is `lexical/NAME`, or a numbered one if Windows cannot remove a former one because it is
-    open. A sweep removes them. Raises DamagedError.
+    It contains neither title nor file name of the documents `untitled` (None: of all documents).
+    Its folder is `lexical/NAME`, with a number if Windows cannot delete a former one that is open.
+    Such folders are deleted by a later sweep. Raises DamagedError.
     """
     from engine.lexical.index import LexicalIndex
 
@@ -135,7 +136,7 @@ def index_without(
 
 
 def _build_labels(snapshot: ProjectSnapshot) -> dict[int, str]:
-    """Return document id → what precedes each of its chunks.
+    """Return document id → the text that precedes each of its chunks in the index.
 
     It is the file's name, and the title unless the chunks already contain it.
     """
@@ -151,19 +152,18 @@ def _build_labels(snapshot: ProjectSnapshot) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _IndexPlan:
-    """How the chunks should be indexed.
-
-    `titles` maps a document to what precedes each of its chunks. `languages` maps documents that
-    are not analysed in the main `language` to theirs.
-    """
+    """How the chunks should be indexed."""
 
     language: str
+    """Main language."""
     titles: Mapping[int, str]
+    """Document id → the text that precedes each of its chunks."""
     languages: Mapping[int, str]
+    """Document id → its language, if it is not analysed in the main one."""
 
 
 def _plan_index(context: StageContext) -> _IndexPlan:
-    """Choose the languages of the index and of its documents, and what precedes each chunk."""
+    """Choose the main language, the language of each document and the text before each chunk."""
     language = _choose_language(context)
     titles = _build_labels(context)
     others: dict[int, str] = {}
@@ -193,7 +193,7 @@ def _store_languages(context: StageContext, report: Callable[[int], None]) -> No
     done = 0
     while block := store.documents_without_language(BLOCK):
         context.check_stop()
-        # Before the transaction, for which other writers have to wait.
+        # Detected before the transaction, which makes other writers wait.
         languages = [(row_id, language_of(text)) for row_id, text in block]
         with store.transaction():
             store.put_languages(languages)
@@ -259,9 +259,9 @@ def _label_texts(
     titles: Mapping[int, str],
     report: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, str]]:
-    """Yield (id, label and text) of every chunk.
+    """Yield (id, text to index) of every chunk; the text begins with the document's title.
 
-    Every `BLOCK` chunks the stage may stop or pause, and the number done is reported.
+    After every `BLOCK` chunks the stage may stop or pause, and the number done is reported.
     """
     for count, chunk in enumerate(chunks):
         if count % BLOCK == 0:
@@ -281,10 +281,11 @@ def _update(
     live: Ids,
     plan: _IndexPlan,
 ) -> tuple[int, int] | None:
-    """Return (added, removed) if the former index could be updated, else None.
+    """Write an update of the former index to `folder`.
 
-    It cannot if the former index has the same inputs, since then the user forces the stage or the
-    index is damaged.
+    `live` (n,): ids of all chunks to be indexed. Returns the numbers of chunks added and removed,
+    or None if the index must be built from scratch. That is also so if the former index has the
+    same inputs: then the user forces the stage, or the index is damaged.
     """
     if former is None or former.fingerprint == context.fingerprint:
         return None
@@ -321,7 +322,7 @@ def _update(
 
 
 def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) -> set[int]:
-    """Return the chunks of documents whose title or language differs from the former index.
+    """Return the chunk ids of documents whose title or language differs from the former index.
 
     Raises DamagedError.
     """
@@ -334,7 +335,7 @@ def _find_changed_chunks(context: StageContext, source: Path, plan: _IndexPlan) 
 
 
 def _read_by_document(file: Path) -> dict[int, str]:
-    """Read what a file says of documents, by id."""
+    """Read a JSON file of the index: document id → title or language. Raises DamagedError."""
     try:
         stored = json.loads(file.read_bytes())
         return {int(key): value for key, value in stored.items()}

@@ -25,9 +25,10 @@ from engine.core.platforms.processes import is_alive
 
 FORMAT_VERSION = 1
 MANIFEST = "bm25.json"
+# Beginning of the names of private copies; the id of their process follows.
 _COPY = "bmembed-index-"
 MEMORY_FOLDER = Path("/dev/shm")
-# Files that belong to whoever has opened the index.
+# Files of the process that has opened the index, which are no part of it.
 _LOCKS = {".tantivy-meta.lock", ".tantivy-writer.lock"}
 # A file of a segment, which is named by a UUID.
 _SEGMENT = re.compile(r"[0-9a-f]{32}\.")
@@ -35,17 +36,17 @@ _SEGMENT = re.compile(r"[0-9a-f]{32}\.")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The contents of `bm25.json`.
-
-    `files` maps a name in the sub-folder to (bytes, hex sha256). `languages` counts chunks per
-    language; empty if all are analysed in `language`.
-    """
+    """The contents of `bm25.json`."""
 
     language: str
+    """Main language."""
     count: int = 0
+    """Number of chunks."""
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Name of a file in the sub-folder → (bytes, hex sha256)."""
     version: int = FORMAT_VERSION
     languages: dict[str, int] = field(default_factory=dict)
+    """Language → number of chunks; empty if all are analysed in `language`."""
 
 
 def damage_error(folder: Path, why: str) -> DamagedError:
@@ -68,9 +69,9 @@ def files_folder(folder: Path) -> Path:
 def ensure_lockable(folder: Path) -> Path:
     """Return the folder, or a private copy if it is read-only.
 
-    tantivy needs a lock file even to read. The copy is held in memory if there is room, and is
-    removed with the index opened there, or by the next copy if this process is killed. Raises
-    ResourceError if there is no room for it.
+    tantivy needs a lock file even to read. The copy is in memory (/dev/shm) if there is room. It is
+    deleted with the index that is opened there; if this process is killed, by the next process that
+    makes a copy. Raises ResourceError if there is no room for it.
     """
     if is_writable(folder):
         return folder
@@ -109,9 +110,10 @@ def drop_stale_copies(place: Path) -> None:
 def describe_files(
     folder: Path, known: Mapping[str, tuple[int, str]] = MappingProxyType({})
 ) -> dict[str, tuple[int, str]]:
-    """Return size and sha256 of each of tantivy's files, which are made private.
+    """Return (size, sha256) of each of tantivy's files, and make the files private.
 
-    For segments of a `known` index its values are used, since tantivy never changes a segment.
+    `known`: the values of a former index. They are reused for its segments, since tantivy never
+    changes a segment.
     """
     files = {}
     for path in sorted(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""The terms of an index: how many chunks contain them, and which are like a word or a code."""
+"""The terms of an index: how many chunks contain each, and which resemble a word or a code."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from engine.lexical.word_forms import find_irregular
 from engine.lexical.writing import CODES, WORDS, NotedSpellings, panics_are_damage
 
 MAX_LISTED = 200_000
-"""Number of chunks beyond which terms are not looked through: all would be held in memory."""
-# Similarity of stems: `dosng` is like `dosing`, whose stem is `dose`.
+"""Number of chunks beyond which terms are not listed, since all would be held in memory."""
+# Minimum similarity of stems (difflib): `dosng` is like `dosing`, whose stem is `dose`.
 LIKE = 0.65
 MIN_SIMILAR = 4
 """Minimum length of a word for which similar ones are looked for."""
@@ -52,9 +52,9 @@ class Vocabulary:
         self._analyzers = analyzers
         self._spellings = spellings
         self._has_deleted = has_deleted
-        # Number of chunks by term.
+        # Term → number of chunks that contain it.
         self._frequencies: dict[str, int] = {}
-        # The terms of a language's words, one on each line.
+        # Language → the terms of its words, one on each line.
         self._listed_words: dict[str, str] = {}
         self._codes: CodeVocabulary | None = None
 
@@ -65,7 +65,7 @@ class Vocabulary:
 
     @property
     def is_listed(self) -> bool:
-        """Whether terms may be looked through, which are too many in a large index."""
+        """Whether all terms may be searched; in a large index, they are too many."""
         return self._count <= MAX_LISTED
 
     def document_frequency(self, term: str) -> int:
@@ -94,7 +94,7 @@ class Vocabulary:
         return not self._analyzers.terms_by_word(word) or self.has_chunks_with(word)
 
     def has_chunks_with(self, word: str) -> bool:
-        """Tell whether any chunk contains a word in any form; none does a stop word."""
+        """Tell whether any chunk contains a word in any form; false for a stop word."""
         words = self._analyzers.terms_by_word(word)
         return any(map(self.document_frequency, chain.from_iterable(words)))
 
@@ -106,7 +106,7 @@ class Vocabulary:
         """Yield the terms of a language's words that contain a part."""
         if language not in self._listed_words:
             self._listed_words[language] = self._list_words(language)
-        # Looking through one text is faster than looking through many terms.
+        # Searching one long text is faster than searching many terms.
         listed = self._listed_words[language]
         at = listed.find(part)
         while at >= 0:
@@ -129,11 +129,11 @@ class Vocabulary:
             return [term for term, _ in self._searcher.terms_with_prefix(field, prefix)]
 
     def find_stems(self, beginning: str) -> set[str]:
-        """Return the terms of the words that may begin like this.
+        """Return the terms of all words that may begin with `beginning`.
 
-        After three letters, a stem may be shorter than the beginning, and its last two letters may
-        differ. Words with ä, ö, ü, å or ø that begin like this when spelt out are included, and so
-        are irregular forms such as `mice`.
+        The last two letters of a stem may differ from the beginning, or be missing, since stemmers
+        change endings. Words with ä, ö, ü, å or ø that begin like this when spelt out are included,
+        and so are irregular forms such as `mice`.
         """
         typed = normalise(beginning)
         spelt_out = spell_out(typed)
@@ -155,7 +155,7 @@ class Vocabulary:
         return stems
 
     def _find_stems_as_spelt(self, beginning: str) -> set[str]:
-        """Return the terms that begin like this, but for up to two letters at their end."""
+        """Return the terms with this beginning; up to two letters at a term's end may differ."""
         stems: set[str] = set()
         prefixes = self._analyzers.mark_beginnings(beginning[:2])
         beginnings = self._analyzers.mark_beginnings(beginning)
@@ -171,10 +171,10 @@ class Vocabulary:
         return self._analyzers.of(language).analyse(text)
 
     def find_similar_terms(self, word: str) -> list[str]:
-        """Return the terms most like a `word` that no chunk contains, with its first letter.
+        """Return the terms most similar to a word that no chunk contains, with the same beginning.
 
-        There are up to five stems for each language; none if a chunk contains the word, or if it is
-        short or not alphabetic.
+        The first letter is the same. Up to five stems for each language; none if a chunk contains
+        the word, or if it is short or not alphabetic.
         """
         from difflib import get_close_matches
 
@@ -200,16 +200,16 @@ class Vocabulary:
         return {word for word in words if term in self.analyse(word, language)}
 
     def find_code_spellings(self, code: str) -> list[str]:
-        """Return the indexed codes that a code means which no chunk contains as typed.
+        """Return the indexed codes that a code may mean if no chunk contains it as typed.
 
-        They are parts of it that chunks contain, contain it as a part, or have other marks between
-        the same letters and digits.
+        Either chunks contain a code within it (a day, or a version without `v`), or they contain a
+        longer code, or one with other marks between the same letters and digits.
         """
         if not self.is_listed:
             return []
         codes = list(filter(is_whole, self._analyzers.main.terms(code).codes))
-        typed, *held = codes or [normalise(code)]
-        indexed = [part for part in held if self.document_frequency(part)]
+        typed, *inner_codes = codes or [normalise(code)]
+        indexed = [part for part in inner_codes if self.document_frequency(part)]
         if indexed:
             return indexed
         if self._codes is None:
@@ -217,6 +217,6 @@ class Vocabulary:
         return self._codes.find_spellings(typed)
 
     def has_sequence(self, code: str) -> bool:
-        """Tell whether a chunk contains a code as a word and a number: KW42 as `KW 42`."""
+        """Tell whether a chunk contains a code as a word and a number: `KW42` as `KW 42`."""
         codes = map(find_other_spelling, self._analyzers.main.terms(code).codes)
         return any(map(self.document_frequency, filter(None, codes)))

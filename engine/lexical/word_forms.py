@@ -1,7 +1,7 @@
-"""Forms of a word that stemmers keep apart.
+"""Forms of a word that stemmers do not unify.
 
-These are British and American, old and new German spelling, irregular plurals and verbs, and what
-stemmers recognise by the accents that are gone.
+These are British and American or old and new German spellings, irregular plurals and verbs, and
+forms that stemmers recognise only with the accents, which have been removed.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ spelled spelt, inquire enquire, inquired enquired, inquiry enquiry, inquiries en
 
 
 def _read_forms(groups: str) -> dict[str, str]:
-    """Return each form of a word by the others: `mice` → `mouse` for `mouse mice, foot feet`."""
+    """Return form → usual form: `mice` → `mouse`, `feet` → `foot` for `mouse mice, foot feet`."""
     forms: dict[str, str] = {}
     for group in groups.split(","):
         usual, *others = group.split()
@@ -143,14 +143,14 @@ _ALL_RULES = {
     "fr": (("ee", r"(?<=[a-z]{3})ees?$", "e"),),  # signée
     "ar": (
         ("\u0627\u0644", "^[\u0648\u0641\u0628\u0643](?=\u0627\u0644.{3})", ""),  # والكتاب
-        # The stemmer knows the letter before it was made one with another.
+        # Folding has replaced this letter; the stemmer needs the former one.
         ("\u0647", "\u0647$", "\u0629"),
     ),
 }
 
 
 class _Rule(NamedTuple):
-    """What is replaced in words that contain `part`; looking for that is faster."""
+    """What is replaced in words that contain `part`, which is tested first as that is fast."""
 
     part: str
     pattern: re.Pattern[str]
@@ -166,7 +166,7 @@ _ALL_ENDINGS = {language: tuple(forms) for language, forms in _FORMS_OF_ENDINGS.
 
 
 def unify_forms(word: str, language: str) -> str:
-    """Return the form that stands for all of a lower-case word without accents.
+    """Return the form that stands for all forms of a lower-case word without accents.
 
     `colour` → `color`, `mice` → `mouse`, German `hauptstr` → `hauptstrasse`. It need not be a word:
     both sides of a search only have to agree.
@@ -188,7 +188,10 @@ def unify_forms(word: str, language: str) -> str:
 
 
 def find_irregular(beginning: str, language: str) -> list[str]:
-    """Return the irregular forms that begin so, and have another beginning in `unify_forms`."""
+    """Return the irregular forms with a beginning: `mice` for `mic`; only for English.
+
+    Their terms begin differently, since `unify_forms` turns `mice` into `mouse`.
+    """
     if language != "en":
         return []
     return [word for word in _ENGLISH_WORDS if word.startswith(beginning)]

@@ -19,7 +19,9 @@ from engine.lexical.numbers import units
 from engine.lexical.numbers.figures import compound_pattern_for, find_parts, read_figure
 
 MAX_WORD_LENGTH = 100
+# Maximum number of words in a code.
 _MAX_PARTS = 12
+# Maximum characters of a compound whose words may be written as one.
 _MAX_JOINED_LENGTH = 50
 
 RUN = re.compile(r"\d+|\D+")
@@ -27,7 +29,7 @@ _DIGIT = re.compile(r"\d")
 # 30-day, 25-year-old or 10th
 _PROSE_NUMBER = re.compile(r"\d+(?:[-\u2010\u2011][^\W\d]{3,})*|\d{1,6}[^\W\d]{1,3}")
 PARTED = re.compile(f"^\\+|[,\n{BLANK}()]|['\u2019](?=\\d)")
-"""What parts the words of a compound that is not a figure."""
+"""Separates the words of a compound that only looks like a figure."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
 # The day in img-20310412-scan, 2031-04-12_v2 or 12.04.2031-final
 _DAY_IN_CODE = re.compile(
@@ -37,6 +39,7 @@ LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 LINE_HYPHEN = re.compile(characters.LINE_HYPHEN)
 # Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
 _JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
+# Maximum number of such words.
 _MAX_JOINED = 6
 # v2.3.1 or v2.3.1-beta
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)(?:-.+)?")
@@ -64,7 +67,7 @@ def find_words_and_codes(raw: str) -> tuple[list[str], tuple[str, ...]]:
     and `75kw` the words 75kw, 75 and kw.
     """
     if raw.isascii() and raw.isalpha():
-        return [raw.lower()], ()  # As most are.
+        return [raw.lower()], ()  # Most compounds are plain words.
     if "\n" in raw:
         raw = LINE_HYPHEN.sub("-", raw)
     words = characters.words_with_marks(raw)
@@ -102,9 +105,10 @@ def find_words_and_codes(raw: str) -> tuple[list[str], tuple[str, ...]]:
 
 
 def join_words(raw: str) -> list[str]:
-    """Return the words of a compound as one, none if nobody writes them so.
+    """Return the words of a compound as one word: `email` for `e-mail`.
 
-    A single letter may also be joined with its neighbour alone, as in E-Mail-Adresse.
+    Empty if nobody writes them as one. A single letter is also joined with its neighbour only:
+    `E-Mail-Adresse` gives `emailadresse` and `email`.
     """
     if not characters.MAY_BE_JOINED.search(raw):
         return []
@@ -170,7 +174,7 @@ def _format_code(compound: str) -> str:
 
 
 def _find_codes(compound: str) -> Iterator[str]:
-    """Yield a whole code, then what it holds: a version without its `v`, days."""
+    """Yield a whole code, then the codes within it: a version without its `v`, days."""
     yield _format_code(compound)
     if version := _VERSION.fullmatch(compound):
         yield version[1]
@@ -186,10 +190,10 @@ def _find_days(code: str) -> Iterator[str]:
 
 
 def _split_code(words: list[str]) -> Iterator[str]:
-    """Yield the words of a code, and the longer runs of those that mix letters and digits.
+    """Yield the words of a code, and the letter and digit runs of words that mix both.
 
-    A single mixed word yields its runs if two of them are long (`phx121`), else itself (`mp3`,
-    `h2o`).
+    Runs of a single character are left out. If the code is a single word, it gives its runs if at
+    least two are longer (`phx121` gives `phx` and `121`), otherwise itself (`mp3`, `h2o`).
     """
     for word in words:
         runs = RUN.findall(word)

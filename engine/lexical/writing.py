@@ -57,7 +57,7 @@ class ChunkAnalysis:
             yield StoredChunk(key, " ".join(terms.words), codes)
 
     def spellings(self, known: Spellings) -> dict[str, list[str]]:
-        """Return the recorded spellings, together with the `known` ones."""
+        """Return the recorded spellings, merged with the `known` ones of a former index."""
         spellings = self._analyzers.collect_spellings()
         for term, terms in known.items():
             spellings.setdefault(term, set()).update(terms)
@@ -71,9 +71,10 @@ def write(
     others: Languages,
     spellings: Callable[[], Spellings],
 ) -> None:
-    """Write a new index in `folder`, in the language that `settings` name.
+    """Write a new index in `folder`.
 
-    `spellings` is called after all chunks are written.
+    `settings`: the manifest with the main language. `others`: the languages of chunks in another
+    one. `spellings` is called after all chunks are written.
     """
     target = storage.files_folder(folder)
     target.mkdir(mode=0o700, parents=True)
@@ -92,7 +93,8 @@ def put_manifest(
 ) -> None:
     """Write the ids, the spellings and the manifest of the files now in `folder`.
 
-    The digests of segments that `former` names are reused.
+    `ids`: all chunk ids (n,), ascending. `others`: the languages of chunks in another one than the
+    main one. The digests of segments that the `former` manifest names are reused.
     """
     target = storage.files_folder(folder)
     (target / IDS).unlink(missing_ok=True)
@@ -110,7 +112,7 @@ def put_manifest(
 class NotedSpellings:
     """The spellings stored in an index, read on first use.
 
-    It holds no reference to the index, which closes its files once it is unreferenced.
+    It holds no reference to the index: an index closes its files once nothing refers to it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -151,7 +153,7 @@ def write_segment(
 
 
 def _build_schema() -> tantivy.Schema:
-    """Return tantivy's schema: words with their frequencies, and codes that only occur or not."""
+    """Return tantivy's schema: words with their frequencies, and codes without."""
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field(ID, indexed=True, fast=True)
     builder.add_text_field(WORDS, stored=True, tokenizer_name=TOKENIZER, index_option="freq")
@@ -169,7 +171,7 @@ def register_tokenizer(index: tantivy.Index) -> None:
 def panics_are_damage(folder: Path) -> Iterator[None]:
     """Raise DamagedError for errors and panics of tantivy inside the block.
 
-    For a broken file it raises ValueError or OSError, or panics with a BaseException of pyo3.
+    For a broken file, tantivy raises ValueError or OSError, or panics with a BaseException of pyo3.
     """
     try:
         yield

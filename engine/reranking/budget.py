@@ -1,4 +1,4 @@
-"""Scoring of as many passages as a reranker manages within a time limit."""
+"""Scoring of passages by a reranker within a time limit."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ if TYPE_CHECKING:
 MAX_PASSAGES = 100
 """Maximum number of passages per search; BM25 and the encoder return at least as many."""
 WARM_UP = "A passage of some length, by which the pace is known before the first search. " * 8
-"""Passage by which the pace is measured before the first search."""
+"""Passage that is scored to measure the pace before the first search."""
 MARGIN = 1.1
-"""Factor by which a batch is expected to be slower than the last one."""
+"""Factor for the expected time of a batch, as it may be slower than the last one."""
 MEASURE_SECONDS = 1.0
 """How long a reranker is timed, in batches of `MEASURED_AT_ONCE` passages."""
 MEASURED_AT_ONCE = 8
 MAX_CHARACTERS = 2500
-"""Length of a pair beyond which models cut it."""
+"""Characters of query and passage together, beyond which models cut them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The `scores` (k,) of the first k passages, and the `seconds` that they took.
-
-    `problem`: the error that ended the scoring, if it was not the time limit.
-    """
+    """The scores of the first k passages."""
 
     scores: NDArray[np.float32]
+    """Scores (k,)."""
     seconds: float
+    """Time that the scoring took."""
     problem: EngineError | None = None
+    """The error that ended the scoring early, if any."""
 
 
 class BudgetedReranker:
-    """A reranker that keeps within a time limit, by the pace of its last batch.
+    """A reranker that keeps within a time limit of `seconds` for each search.
 
-    A batch takes at most a tenth of the time (on a server half), so that little is lost if the
-    machine slows down and the last batch is abandoned. For one thread at a time.
+    The pace of the last batch decides the size of the next one. A batch takes at most a tenth of
+    the time (on a server half), so that little is lost if the machine slows down and the last batch
+    is abandoned. For one thread at a time.
     """
 
     def __init__(
@@ -59,21 +60,21 @@ class BudgetedReranker:
         self.seconds = seconds
         self._clock = clock
         self._loading: Future[None] | None = None
-        # Of the last batch: seconds per pair, and characters of its longest pair.
+        # Seconds per pair, and characters of the longest pair in the last batch; 0: not known yet.
         self._pace = 0.0
         self._longest = 0
 
     def load(self) -> None:
-        """Load the model and measure its pace, neither of which then counts for the first search.
+        """Load the model and measure its pace, so that the first search need not.
 
-        Raises what `Reranker.scores` raises.
+        The pace of a server is not measured. Raises what `Reranker.scores` raises.
         """
         self.reranker.load()
         if self.reranker.first_batch == 1:
             self._score_batch(inf, "warm up", [WARM_UP])
 
     def start_loading(self) -> Future[None]:
-        """Call `load` in a thread: the first time, and again after it has failed."""
+        """Return the call of `load` in a thread, started now if there is none or if it failed."""
         loading = self._loading
         if loading is None or (loading.done() and loading.exception() is not None):
             thread = ThreadPoolExecutor(1)
@@ -87,7 +88,8 @@ class BudgetedReranker:
     ) -> Scored:
         """Score as many of the first passages as the time allows.
 
-        `stop` is called between batches. An error is part of the result.
+        `stop` is called between batches; once it returns true, scoring ends. An error is returned
+        as the result's `problem`.
         """
         start = self._clock()
         batches = [np.empty(0, np.float32)]
@@ -106,7 +108,7 @@ class BudgetedReranker:
                 break
             done += size
         if not done and problem is None and passages and not stop():
-            # Otherwise a single moment in which the machine was busy would disable reranking.
+            # Assume a faster pace next time: the machine may only have been busy for a moment.
             self._pace /= 2
             problem = too_slow(self.reranker.name)
         return Scored(np.concatenate(batches), self._clock() - start, problem)
@@ -114,7 +116,7 @@ class BudgetedReranker:
     def _score_batch(
         self, remaining: float, query: str, batch: Sequence[str]
     ) -> NDArray[np.float32]:
-        """Return the scores (b,) of a batch within the `remaining` seconds, and note its pace."""
+        """Return the scores (b,) of a batch within the `remaining` seconds, and record its pace."""
         start = self._clock()
         try:
             return self.reranker.scores(query, batch, remaining)
@@ -125,7 +127,10 @@ class BudgetedReranker:
             self._longest = max(_length(query, passage) for passage in batch)
 
     def _batch_size(self, query: str, passages: Sequence[str], remaining: float) -> int:
-        """Return how many of the next passages to score at once; 0 if there is no time for one."""
+        """Return how many of the next `passages` to score at once.
+
+        `remaining`: seconds until the time limit. 0 if there is no time for a single passage.
+        """
         if remaining <= 0:
             return 0
         if not self._longest:
@@ -167,5 +172,5 @@ def measure_speed(
 
 
 def _length(query: str, passage: str) -> int:
-    """Return the characters of a pair that a model reads, and one more, so that it is never 0."""
+    """Return the number of characters that a model reads of a pair, plus 1 so that it is not 0."""
     return min(len(query) + len(passage), MAX_CHARACTERS) + 1

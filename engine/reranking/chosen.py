@@ -76,10 +76,10 @@ class FolderReranker:
 
 
 def reranker_of(project: ProjectFolder, settings: Settings) -> Reranker | None:
-    """Return the reranker that `search.reranker` names, not loaded yet; None if it is empty.
+    """Return the reranker that the setting `search.reranker` names; None if it is empty.
 
-    A relative path starts at the project folder. Raises ModelError for a folder that cannot be
-    used, SettingsError for an address that is invalid or not allowed.
+    Its model is not loaded yet. A relative path starts at the project folder. Raises ModelError for
+    a folder that cannot be used, SettingsError for an address that is invalid or not allowed.
     """
     name = settings.search.reranker
     if not name:

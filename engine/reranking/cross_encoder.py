@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 512
 BATCH = 32
+"""Number of pairs that are computed at once."""
 LENGTH_GRID = 16
+"""Lengths in tokens are padded to a multiple of this."""
 _INPUTS = ("input_ids", "token_type_ids")
 
 
@@ -41,7 +43,7 @@ class CrossEncoder:
         self.max_tokens = min(MAX_TOKENS, read_max_tokens(path))
 
     def scores(self, query: str, passages: Sequence[str]) -> Floats:
-        """Return the scores (n,) of a query with n passages, computed in batches of like length."""
+        """Return the scores (n,) of a query with n passages, in batches of similar length."""
         scores = np.empty(len(passages), np.float32)
         if not passages:
             return scores
@@ -53,7 +55,7 @@ class CrossEncoder:
         return scores
 
     def tokenize(self, queries: Sequence[str], passages: Sequence[str]) -> Any:
-        """Tokenize pairs, without padding."""
+        """Tokenize n pairs of query and passage, without padding."""
         return self._tokenizer(
             list(map(encodable, queries)),
             list(map(encodable, passages)),
@@ -64,10 +66,11 @@ class CrossEncoder:
         )
 
     def scores_of(self, encoded: Any, places: Sequence[int] | NDArray[np.integer]) -> Floats:
-        """Return the scores (b,) of the pairs of `tokenize` at `places` (b,).
+        """Return the scores (b,) of the pairs at `places` (b,) in `encoded`, as from `tokenize`.
 
         Lengths are padded to a multiple of 16, since bfloat16 kernels are compiled for every shape.
-        The tokenizer's side counts: a score of sentence-transformers can be that of the last place.
+        They are padded on the tokenizer's side, since some models take the score from the last
+        token.
         """
         import torch
 
@@ -101,7 +104,7 @@ class _Classifier:
 class _Modules:
     """A cross-encoder in modules of sentence-transformers: inputs → logits (b, labels).
 
-    Those after the transformer compute in 32 bits.
+    The modules after the transformer compute in 32 bits.
     """
 
     def __init__(self, modules: Sequence[Any]) -> None:

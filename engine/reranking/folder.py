@@ -13,8 +13,10 @@ from engine.encoders.model_folder import read_modules, read_object
 from engine.encoders.weights_file import tensor_names
 from engine.models.installed import find_installed_folder
 
+# Files that affect the scores, if they exist.
 _CONFIGS = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 HEAD = "ForSequenceClassification"
+"""Ending of the architecture of a cross-encoder in config.json."""
 _OWN_MODULES = "sentence_transformers."
 _SAVE_AGAIN = (
     "On a machine that has the model, run CrossEncoder(name).save_pretrained(folder) and copy that"
@@ -24,18 +26,20 @@ _SAVE_AGAIN = (
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderFolder:
-    """A checked folder of a cross-encoder; `cache`: the folder for its cached scores."""
+    """A checked folder of a cross-encoder."""
 
     path: Path
     fingerprint: str
+    """Hash of all files that affect the scores."""
     cache: Path
+    """The folder for its cached scores."""
 
 
 def find_cross_encoder(project: Path, named: str) -> CrossEncoderFolder:
-    """Check the cross-encoder that a setting of the project names: a path, or an installed model.
+    """Check the cross-encoder that a setting names: a path, or the name of an installed model.
 
-    A relative path starts at the project folder. Raises ModelError; OSError, ValueError or
-    RuntimeError for what can be no path.
+    A relative path starts at the `project` folder. Raises ModelError; OSError, ValueError or
+    RuntimeError for an invalid path.
     """
     path = (project / Path(named).expanduser()).absolute()
     if not path.is_dir():
@@ -48,9 +52,9 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
 
     It must contain config.json, tokenizer.json and safetensors of a sequence classifier with one or
     two labels, or of a cross-encoder in several modules, as sentence-transformers saves it.
-    `caches` is the folder for cached scores. Raises ModelError for a folder that is missing or
-    incomplete, contains another kind of model, or would need unsafe code (pickled weights, custom
-    Python). Nothing is ever downloaded.
+    `caches`: the parent of the folder for cached scores. Raises ModelError for a folder that is
+    missing or incomplete, contains another kind of model, or would need unsafe code (pickled
+    weights, custom Python). Nothing is ever downloaded.
     """
     if not path.is_dir():
         raise _unusable(path, "There is no such folder; nothing is downloaded.")
@@ -69,9 +73,9 @@ def resolve_cross_encoder(path: Path, caches: Path) -> CrossEncoderFolder:
 
 
 def is_modular(path: Path) -> bool:
-    """Return whether a folder holds a cross-encoder whose head is in separate modules.
+    """Return whether a folder holds a cross-encoder in several modules of sentence-transformers.
 
-    These are modules of sentence-transformers in addition to the transformer.
+    One module is the transformer; others compute the score.
     """
     config = path / "config_sentence_transformers.json"
     if not (path / "modules.json").is_file() or not config.is_file():
@@ -82,9 +86,9 @@ def is_modular(path: Path) -> bool:
 
 
 def _module_files(path: Path) -> list[Path]:
-    """Return the files of configuration and weights of the modules.
+    """Return the configurations and weights of the modules, except those of the transformer.
 
-    Raises ModelError for one that is not of sentence-transformers.
+    Raises ModelError for a module that is not part of sentence-transformers.
     """
     files = [path / "modules.json", path / "config_sentence_transformers.json"]
     for kind, folder in read_modules(path):
@@ -132,7 +136,7 @@ def _check_config(path: Path, config: dict[str, Any]) -> None:
 
 
 def _find_weights(path: Path) -> list[Path]:
-    """Return the readable files of weights. Raises ModelError."""
+    """Return the safetensors files of a model, after reading their headers. Raises ModelError."""
     files = sorted(path.glob("model*.safetensors"))
     if not files:
         pickles = [*path.glob("*.bin"), *path.glob("*.pt")]

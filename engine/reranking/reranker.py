@@ -14,17 +14,16 @@ if TYPE_CHECKING:
 
 
 class Reranker(Protocol):
-    """A model that scores passages for a query, for one thread at a time.
-
-    `name`: its folder's name, or the server's address. `fingerprint`: identifies its scores.
-    `batch_share`: the share of a time limit that one batch may take, as only a server can abandon
-    one. `first_batch`: the number of passages in a batch while its speed is unknown.
-    """
+    """A model that scores passages for a query, for one thread at a time."""
 
     name: str
+    """Name of the model's folder, or the server's address."""
     fingerprint: str
+    """Identifies the scores: equal fingerprints mean equal scores."""
     batch_share: float
+    """Share of the time limit that one batch may take; small unless a batch can be abandoned."""
     first_batch: int
+    """Number of passages in a batch while the speed is unknown."""
 
     def load(self) -> None:
         """Load the model. Raises what `scores` raises."""
@@ -50,7 +49,7 @@ def too_slow(name: str) -> EngineError:
 
 
 def require_finite(scores: NDArray[np.float32], name: str) -> NDArray[np.float32]:
-    """Return the scores of a reranker. Raises EngineError if any is not finite."""
+    """Return the scores of the reranker `name`. Raises EngineError if any is not finite."""
     import numpy as np
 
     if not np.isfinite(scores).all():

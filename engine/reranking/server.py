@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from engine.settings.schema import SearchSettings
 
 SECONDS = 60.0
-"""Time limit of a request without a budget."""
+"""Time limit of a request if the caller sets none."""
 BATCH = 32
 """Maximum number of passages in a request."""
 
 
 class _Result(BaseModel):
+    """The score of the passage number `index`, from 0, of the request."""
+
     index: int
     relevance_score: float
 
@@ -44,9 +46,11 @@ class _Results(BaseModel):
 
 
 class ServerReranker:
-    """A reranking server; `project` is the folder that records which servers get text.
+    """A reranking server.
 
-    Raises SettingsError for an address or a key that cannot be used.
+    `project`: the project's folder, where the server is recorded as one that gets text. `chosen`:
+    the settings that name the server. Raises SettingsError for an address or a key that cannot be
+    used.
     """
 
     batch_share = 0.5
@@ -111,7 +115,7 @@ class ServerReranker:
         if sorted(scores) != list(range(count)):
             why = f"Each has an 'index', but these are not the numbers from 0 to {count - 1}."
             raise self._unusable(why, "endpoint-index")
-        # Too large numbers become infinite, and are refused.
+        # Numbers too large for float32 become infinite, and are refused.
         with np.errstate(over="ignore"):
             ordered = np.array([scores[place] for place in range(count)], np.float32)
         return require_finite(ordered, self.name)

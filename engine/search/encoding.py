@@ -22,26 +22,25 @@ Side = Literal["query", "document"]
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The vectors of some texts.
-
-    `vectors`: float32 (n, d). `tokens`: how many tokens the encoder has read, including prompts and
-    special tokens, by the tokenizer that chunks are measured with.
-    """
+    """The vectors of some texts."""
 
     vectors: Floats
+    """Float32 (n, d)."""
     tokens: int
+    """Number of tokens that the encoder has read, including prompts and special tokens.
+
+    Counted by the tokenizer that measures chunks.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """A query as BM25 sees it.
-
-    `weights`: the weight of each term. `codes`: the number of chunks that contain each code. See
-    `engine.lexical.impacts`.
-    """
+    """The BM25 terms of a query, see `engine.lexical.impacts`."""
 
     weights: dict[str, float]
+    """Term → its weight in the query."""
     codes: dict[str, int]
+    """Code of the query, such as `phx-121` → number of chunks that contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,8 @@ class EncodersInUse:
     ) -> Encoded:
         """Encode texts as queries or as documents, in the given order.
 
-        `progress`: see `Encoder`. Raises NotBuiltError, ModelError, EngineError.
+        `mode`: the search mode whose encoder is used. `progress`: see `Encoder`. Raises
+        NotBuiltError, ModelError, EngineError.
         """
         from engine.encoders.for_project import source_of
 
@@ -90,9 +90,10 @@ class EncodersInUse:
         return Encoded(vectors, tokens)
 
     def keywords(self, texts: Sequence[str]) -> list[Keywords]:
-        """Return each query as the current BM25 index sees it, worded as a search words it.
+        """Return the BM25 terms of each query for the current index.
 
-        Raises NotBuiltError, DamagedError.
+        As in a search, compounds, joined words and other spellings are added first. Raises
+        NotBuiltError, DamagedError.
         """
         from engine.lexical.impacts import query_weights
 
@@ -118,7 +119,7 @@ class EncodersInUse:
     def fingerprints(self, mode: SearchMode = "hybrid") -> dict[str, str]:
         """Return the fingerprints of a mode's query encoder and of the BM25 index.
 
-        The manifest of an export has the same ones.
+        An exported index has the same fingerprints in its manifest, so programs can compare them.
         """
         lexical = self.loaded.artifact(LexicalInfo)
         return {

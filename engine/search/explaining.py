@@ -1,7 +1,7 @@
-"""Ranks of a hit by the encoder in use and by the base encoder: whether the adapter moved it.
+"""Ranks of a hit by the encoder in use and by the base encoder, which show the adapter's effect.
 
-Both ranks are exact and among all chunks of existing documents. They come from the rows that the
-index stores, with its own similarity, and from the cached vectors of the base encoder.
+Both ranks are exact, among all chunks of existing documents. The first is computed from the rows of
+the vector index, the second from the cached chunk vectors of the base encoder.
 """
 
 from __future__ import annotations
@@ -40,23 +40,25 @@ Placements = dict[int, Placement]
 
 @dataclass(frozen=True)
 class UnusedEncoder:
-    """An encoder that search does not use, although its vectors of the chunks are cached.
-
-    `fingerprint` names these vectors, which have `width` dimensions.
-    """
+    """An encoder that search does not use, but whose chunk vectors may be cached."""
 
     fingerprint: str
+    """Names its chunk vectors in the cache."""
     width: int
+    """Dimension of these vectors."""
     load: Callable[[], QueryEncoder]
+    """Loads the encoder, to encode queries."""
 
 
 @dataclass(frozen=True)
 class CachedChunks:
-    """The chunks' vectors in a cache: `places` (n,) within it, −1 for a missing vector."""
+    """The vectors of n chunks in a cache."""
 
     key: object
+    """Changes whenever the chunks or the files of the cache change."""
     cache: VectorCache
     places: Ids
+    """Place of each chunk's vector in the cache (n,), −1 if it is missing."""
 
     @property
     def missing(self) -> int:
@@ -65,11 +67,11 @@ class CachedChunks:
 
 
 def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> UnusedEncoder | None:
-    """Return project.toml's model with the adapter that was trained last.
+    """Return the adapted encoder: the model of project.toml with the adapter trained last.
 
-    None if there is no adapter of this model, if its vectors of the chunks are not cached, or if
-    they are not compared by cosine. `cached` keeps the loaded encoder. Raises ModelError for an
-    invalid adapter.
+    None if there is no adapter of this model, if the adapted encoder's chunk vectors are not
+    cached, or if they are not compared by cosine. `cached` keeps the loaded encoder. Raises
+    ModelError for an invalid adapter.
     """
     from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.for_project import chunk_adapter, load_for_search
@@ -102,7 +104,7 @@ def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> Unus
 class UnusedRanker:
     """Ranks chunks by an encoder that is not in use, from its cached vectors.
 
-    The vectors stay on disk, memory-mapped; the cosines of the last query are kept.
+    The vectors stay on disk, memory-mapped. The cosines of the last query stay in memory.
     """
 
     def __init__(self, cache_folder: Path) -> None:
@@ -112,10 +114,10 @@ class UnusedRanker:
         self._cosines = Latest["Floats"]()
 
     def chunks(self, encoder: UnusedEncoder, hashes: Array, state: object) -> CachedChunks:
-        """Find the cached vectors of the chunks with the given hashes of their texts (n,).
+        """Find the cached vectors of n chunks, given by the hashes of their texts (n,).
 
-        The cache is reopened when its files change; the chunks are looked up again when `state`
-        changes.
+        `state`: any value that changes with the chunks, which are then looked up again. The cache
+        is reopened when its files change.
         """
         from engine.encoders.embedding_cache import VectorCache
 
@@ -144,7 +146,7 @@ class UnusedRanker:
 
 
 def _list_shards(folder: Path) -> list[tuple[str, int]]:
-    """Return the names and sizes of a cache's files."""
+    """Return the name and the size in bytes of each file of a cache."""
     shards = []
     try:
         for path in sorted(folder.glob("shard-[0-9]*.vec")):
@@ -156,30 +158,33 @@ def _list_shards(folder: Path) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class IndexRows:
-    """The content of a vector index: chunk ids `keys` (n,), ascending, and their `rows`."""
+    """The content of a vector index."""
 
     keys: Ids
+    """Chunk ids (n,), ascending."""
     rows: Array
+    """The stored row of each chunk (n, D)."""
 
 
 @dataclass(frozen=True)
 class RankedChunks:
-    """The chunks that are ranked.
-
-    `ids` (n,), the `places` (n,) of their rows in the index, and the `hashes` (n,) of their texts.
-    `key` changes whenever the chunks do.
-    """
+    """The n chunks that are ranked: those of the index whose documents still exist."""
 
     key: object
+    """Changes whenever the chunks do."""
     ids: Ids
+    """Ascending (n,)."""
     places: Ids
+    """Places of their rows in `IndexRows.rows` (n,)."""
     hashes: Array
+    """Hashes of their texts (n,)."""
 
 
 class Explainer:
-    """Ranks single chunks among all, by the encoder in use and by those that are not.
+    """Finds the ranks of hits among all chunks, by the encoder in use and by unused ones.
 
-    The rows of the index are kept between calls; vectors of other encoders stay on disk, mapped.
+    The rows of the index are kept between calls. Vectors of unused encoders stay on disk,
+    memory-mapped.
     """
 
     def __init__(self, loaded: LoadedProject) -> None:
@@ -229,7 +234,10 @@ class Explainer:
         index: VectorIndex,
         chunks: RankedChunks,
     ) -> tuple[Placements, str]:
-        """Return the placements by the base encoder, and a note if its vectors are incomplete."""
+        """Return the placements by the base encoder, and an empty text.
+
+        If its cached chunk vectors are incomplete: no placements, and a note that says so.
+        """
         encoder = self._base_encoder(artifact, index)
         ranker = self._unused_rankers["base"]
         cached = ranker.chunks(encoder, chunks.hashes, chunks.key)
@@ -271,7 +279,7 @@ class Explainer:
     def _find_unused_encoders(
         self, artifact: Artifact[VectorsInfo], index: VectorIndex
     ) -> dict[str, UnusedEncoder]:
-        """Return the base and the adapted encoder by name, as far as no index uses them."""
+        """Return those of `base` and `adapted` that no index uses, by name."""
         in_use = {encoder_name(self._loaded.vectors(mode).info) for mode in SEARCH_MODES}
         encoders = {}
         if "base" not in in_use:
@@ -283,7 +291,7 @@ class Explainer:
         return encoders
 
     def _read_rows(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> IndexRows:
-        """Return the content of an index, read once."""
+        """Return the content of an index, which is read once and then kept."""
         key = (self._loaded.repairs, artifact.folder)
         return self._rows.get(key, lambda: IndexRows(*index.stored()))
 
@@ -307,13 +315,13 @@ class Explainer:
         return self._chunks.get(key, read)
 
     def _base_encoder(self, artifact: Artifact[VectorsInfo], index: VectorIndex) -> UnusedEncoder:
-        """Return the base encoder of an index, whose vectors may lie in the cache."""
+        """Return the base encoder of an index: the same model without the adapter."""
         fingerprint = self.base_fingerprint(artifact)
         width = index.width - artifact.info.small_dimension
         return UnusedEncoder(fingerprint, width, lambda: self._loaded.base_encoder(artifact))
 
     def base_fingerprint(self, artifact: Artifact[VectorsInfo]) -> str:
-        """Return the fingerprint of the cached vectors of the same model without an adapter."""
+        """Return the fingerprint of the base encoder's chunk vectors in the cache."""
         from engine.encoders.for_project import source_of
 
         info = artifact.info
@@ -326,7 +334,7 @@ class Explainer:
 
 
 def encoder_name(info: VectorsInfo) -> str:
-    """Return `base`, `adapted` or `interpolated-WEIGHT`: the encoder of an index's vectors."""
+    """Return the name of an index's encoder: `base`, `adapted` or such as `interpolated-0.75`."""
     from engine.core.systems import candidate_name
 
     return candidate_name(info.interpolation_weight if info.adapter else 0.0)
@@ -338,7 +346,11 @@ def _rank(
     top: int,
     allowed: Ids | None,
 ) -> Ranking:
-    """Return the `top` of the chunks `ids` (n,) by their `cosines` (n,), then by id."""
+    """Return the `top` chunks with the highest cosines, ties by id.
+
+    `ids` (n,): all chunks. `cosines` (n,): those with the query. `allowed`: ids of the chunks that
+    may be returned; None for all.
+    """
     import numpy as np
 
     if allowed is not None:
@@ -350,9 +362,9 @@ def _rank(
 
 
 def _place(ids: Ids, scores: Floats, chunk_ids: Sequence[int]) -> Placements:
-    """Return the rank and score of those of `chunk_ids` that are among `ids`.
+    """Return the rank and score of each chunk in `chunk_ids` that is among the ranked chunks.
 
-    `ids` (n,) ascend, with their `scores` (n,).
+    `ids` (n,): all ranked chunks, ascending. `scores` (n,): their similarities with the query.
     """
     import numpy as np
 

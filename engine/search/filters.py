@@ -33,26 +33,27 @@ UNKNOWN_LANGUAGE = "unknown"
 class SearchFilter:
     """Conditions that a hit must meet; an empty field lets everything pass.
 
-    `paths`: globs, of which one must match (`contracts/**`; `contracts/./` for the files directly
-        in a folder).
-    `formats`: file types such as `md`. Other endings of a type mean the same (`htm` for `html`);
-        `zip` and `mbox` mean the files inside.
-    `authors`: texts, of which one must be part of the author's name, in any case; a text in double
-        quotes must be the whole name.
-    `tags`: tags, of which the document must have one, in any case; `project` also means
-        `project/alpha`.
-    `languages`: codes such as `en`, or `unknown`.
-    `after` (inclusive), `before` (exclusive): seconds since the epoch, compared with the date that
-        a document states, otherwise with that of its file.
+    Dates are seconds since the epoch. They are compared with the date that a document states,
+    otherwise with that of its file.
     """
 
     paths: tuple[str, ...] = ()
+    """Globs, of which one must match: `contracts/**`, or `contracts/./` without subfolders."""
     formats: tuple[str, ...] = ()
+    """File types such as `md`; `htm` also means `html`, `zip` and `mbox` mean the files inside."""
     after: float | None = None
+    """Earliest date."""
     before: float | None = None
+    """The date must be earlier than this."""
     authors: tuple[str, ...] = ()
+    """Texts, of which one must be part of the author's name, in any case.
+
+    A text in double quotes must be the whole name.
+    """
     languages: tuple[str, ...] = ()
+    """Codes such as `en`, or `unknown`."""
     tags: tuple[str, ...] = ()
+    """Tags, of which the document must have one, in any case; `project` means `project/a`, too."""
 
     @property
     def empty(self) -> bool:
@@ -73,9 +74,9 @@ class SearchFilter:
     ) -> Callable[[Document], bool]:
         """Return the test of whether a document passes.
 
-        `find_containers` returns the archives and mailboxes, as (source, path). It is called if one
-        of these types is a condition, since a folder may be named like an archive. Raises
-        UsageError for a malformed glob.
+        `find_containers` returns the archives and mailboxes, as (source, path). It is called only
+        if `formats` has a type such as `zip`, to tell archives from folders named `old.zip`.
+        Raises UsageError for a malformed glob.
         """
         matches = path_filter(self.paths)
         formats = {resolve_format(text) for text in self.formats}
@@ -98,11 +99,11 @@ class SearchFilter:
         return passes
 
     def _is_tagged(self, document: Document) -> bool:
-        """Tell whether a document has one of the tags, or any if there are none."""
+        """Tell whether a document has one of the `tags`; true if there are no `tags`."""
         return not self.tags or any(_has_tag(document, tag) for tag in self.tags)
 
     def _has_author(self, document: Document) -> bool:
-        """Tell whether a document is by one of the authors, or any if there are none."""
+        """Tell whether a document is by one of the `authors`; true if there are no `authors`."""
         names = self.authors
         return not names or any(_is_author(name, document.author) for name in names)
 
@@ -134,7 +135,7 @@ def resolve_format(text: str) -> str:
 
 
 def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> list[str]:
-    """Return the file types that no document has and that the engine does not read."""
+    """Return those of the `wanted` file types that no document has and the engine cannot read."""
     known = set(FORMATS_BY_ENDING.values())
     known.update(document.format for document in documents)
     return [text for text in wanted if resolve_format(text) not in known]
@@ -283,7 +284,10 @@ def _read_year(document: Document) -> str:
 
 
 def _count_tags(documents: list[Document]) -> Counter[str]:
-    """Count documents by tag; tags that differ only in case count as one, as written first."""
+    """Count documents by tag.
+
+    Tags that differ only in case count as one, spelt as in the first document.
+    """
     counter: Counter[str] = Counter()
     spellings: dict[str, str] = {}
     for document in documents:
@@ -295,10 +299,10 @@ def _count_tags(documents: list[Document]) -> Counter[str]:
 
 
 def _count_folders(documents: list[Document]) -> Counter[str]:
-    """Count documents by folder.
+    """Count documents by folder, at the outermost level at which the folders differ.
 
-    Folders are told apart by the first name at which they differ; without a difference, they count
-    together.
+    `law/a/1` and `law/b/2` count as `law/a` and `law/b`. If all documents are in one folder, that
+    folder is counted.
     """
     folders = [compose_accents(document.path).split("/")[:-1] for document in documents]
     shared = 0
@@ -325,6 +329,7 @@ def path_filter(globs: Iterable[str]) -> Callable[[str], bool]:
     UsageError for a malformed glob.
     """
     plain: list[str] = []
+    # Globs that end in `./`, each with the number of folders above the files that it matches.
     direct: list[tuple[GitIgnoreSpec, int]] = []
     for glob in map(compose_accents, globs):
         match = _DIRECT.fullmatch(glob)

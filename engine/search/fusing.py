@@ -16,21 +16,20 @@ if TYPE_CHECKING:
 
 
 Ranking = tuple["Ids", "NDArray[np.floating[Any]]"]
+"""Chunk ids (n,), best first, and their scores (n,)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A fused ranking.
-
-    `order`: (chunk id, score), best first. `parts`: ranker → chunk id → what the ranker adds to the
-    score; empty if there is only one ranker.
-    """
+    """A fused ranking."""
 
     order: list[tuple[int, float]]
+    """(Chunk id, score) of each chunk, best first."""
     parts: dict[str, dict[int, float]] = field(default_factory=dict)
+    """Ranker → chunk id → what the ranker adds to the score; empty if there is only one ranker."""
 
     def with_unranked(self, ids: Ids) -> Fused:
-        """Return the ranking with those of the chunks `ids` (n,) at its end that it lacks."""
+        """Return the ranking with the chunks of `ids` (n,) that it lacks at its end, score 0."""
         ranked = {chunk_id for chunk_id, _ in self.order}
         unranked = [(chunk_id, 0.0) for chunk_id in ids.tolist() if chunk_id not in ranked]
         return replace(self, order=self.order + unranked)
@@ -43,7 +42,7 @@ class Fused:
         return replace(self, order=order)
 
     def shares(self, chunk_id: int) -> dict[str, float]:
-        """Return the share of a chunk's score by ranker; the shares sum to 1.
+        """Return ranker → its share of a chunk's score; the shares sum to 1.
 
         Empty if no ranker has added anything to the score.
         """

@@ -12,7 +12,7 @@ from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.search.loaded import LoadedProject
 
 WAIT_PER_COUNT = 20
-"""Counting missing chunks is not repeated before this many times its duration have passed."""
+"""After a count of missing chunks that took t seconds, the next waits at least this times t."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,13 @@ class IndexLag:
 
 @dataclass(frozen=True, slots=True)
 class _MissingCount:
-    """The number of chunks missing from an index, as counted in a `state` of the database.
-
-    After a change of state, the chunks are counted again from `next_at` on (monotonic seconds).
-    """
+    """The number of chunks missing from an index, at the time of the count."""
 
     state: tuple[object, ...]
+    """The state of the database that was counted."""
     missing: int
     next_at: float
+    """Time (`time.monotonic`) before which they are not counted again, even in another state."""
 
 
 class LagMonitor:
@@ -46,7 +45,7 @@ class LagMonitor:
         self._counts: dict[str, _MissingCount] = {}
 
     def find_lag(self, ranker: str, mode: SearchMode = "hybrid") -> IndexLag | None:
-        """Return what the index of a ranker lacks, or None if it is complete.
+        """Return what the index of a ranker (`bm25` or `semantic`) lacks, None if it is complete.
 
         An index is incomplete if it is older than the documents or not finished.
         """
@@ -68,7 +67,7 @@ class LagMonitor:
         return self._describe_outdated(ranker, artifact.info.stage, missing)
 
     def _find_artifact(self, ranker: str, mode: SearchMode) -> Artifact[ArtifactInfo] | None:
-        """Return the artifact that a ranker uses in a mode."""
+        """Return the index that a ranker searches in a mode, as an artifact."""
         if ranker == "bm25":
             return self._loaded.artifact(LexicalInfo)
         return self._loaded.vectors(mode)

@@ -18,7 +18,7 @@ class Latest(Generic[Value]):
         """Return the cached value if it was made for `key`; otherwise make and cache another."""
         if self._entry is not None and self._entry[0] == key:
             return self._entry[1]
-        # Freed before the next value is made: two of them need not fit into memory.
+        # The old value is freed first, since both might not fit into memory.
         self._entry = None
         value = make()
         self._entry = (key, value)

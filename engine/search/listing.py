@@ -28,35 +28,38 @@ ScoredChunk = tuple[int, float]
 
 @dataclass(frozen=True)
 class PresentPassage:
-    """A passage whose document exists, and the ids of the `documents` with the same text."""
+    """A passage whose document exists."""
 
     chunk: Chunk
     document: Document
     score: float
     documents: set[int]
+    """Ids of the document and of its copies: documents with the same text."""
 
 
 @dataclass(frozen=True)
 class ChunkGroups:
-    """Chunks in the `order` of their listing, and how many others each stands for (`more`)."""
+    """The chunks to list; a chunk may stand for others of the same document."""
 
     order: list[ScoredChunk]
+    """The chunks, best first."""
     more: dict[int, int] = field(default_factory=dict)
+    """Chunk id → number of other chunks that it stands for."""
 
 
 @dataclass(frozen=True)
 class RankerPlaces:
-    """The `scores` of one ranker in order of rank, and its ranks of chunks and documents by id.
-
-    `documents` is empty unless hits are grouped by document.
-    """
+    """The scores and ranks by one ranker; ranks count from 1."""
 
     scores: NDArray[np.floating[Any]]
+    """Scores in order of rank (n,)."""
     chunks: dict[int, int]
+    """Chunk id → rank."""
     documents: dict[int, int]
+    """Document id → rank; empty unless hits are grouped by document."""
 
     def find(self, chunk: Chunk) -> Ranked | None:
-        """Return the place of a chunk, or None if the ranker has not found it."""
+        """Return rank and score of a chunk, or None if the ranker has not found it."""
         rank = self.chunks.get(chunk.id)
         if rank is None:
             return None
@@ -84,8 +87,8 @@ class Listing:
     ) -> tuple[Hit, ...]:
         """Return the first `top` passages of `fused` whose documents exist, as hits for `query`.
 
-        `rankings`: what was fused. `by_document`: only the best passage of each document.
-        `with_stop_words`: mark stop words as matches, too.
+        `rankings`: the rankings that were fused, by ranker. `by_document`: return only the best
+        passage of each document. `with_stop_words`: mark stop words as matches, too.
         """
         places = {}
         for ranker, ranking in rankings.items():
@@ -116,7 +119,10 @@ class Listing:
         return tuple(hits)
 
     def sort_by_date(self, fused: Fused) -> Fused:
-        """Sort chunks by the day of their documents, the newest first, then as they are ranked."""
+        """Sort chunks by the day of their documents, the newest first.
+
+        Chunks of the same day keep their order.
+        """
         documents = self._loaded.documents()
         days = {document.id: day(date_of(document)) for document in documents.values()}
         owners = self._loaded.store.owners_of(chunk_id for chunk_id, _ in fused.order)
@@ -193,7 +199,7 @@ class Listing:
     def _group_by_document(self, order: Sequence[ScoredChunk]) -> ChunkGroups:
         """Keep the best chunk of each document.
 
-        It stands for the document's other chunks among the best `MIN_DEPTH`.
+        `more` counts the document's other chunks among the first `MIN_DEPTH` of `order`.
         """
         owners = self._loaded.store.owners_of(chunk_id for chunk_id, _ in order)
         best: dict[int | None, ScoredChunk] = {}
@@ -218,8 +224,8 @@ class Listing:
     ) -> list[PresentPassage]:
         """Return the first `top` passages of `order` whose documents still exist.
 
-        Index and database may name documents that were deleted since. Of several documents with the
-        same text, the first stands for all.
+        The index and the database may contain documents whose files were deleted since the last
+        run. Of several documents with the same text, only the first is listed.
         """
         present: list[PresentPassage] = []
         by_text: dict[str, list[PresentPassage]] = {}
@@ -228,7 +234,7 @@ class Listing:
             block = order[start : start + MIN_DEPTH]
             ids = [chunk_id for chunk_id, _ in block]
             if len(present) >= top:
-                # Of the others, only those count that have the text of a passage in the list.
+                # The list is full: further chunks only matter as copies of listed passages.
                 hashes = self._loaded.store.hashes_of(ids)
                 ids = [chunk_id for chunk_id in ids if hashes.get(chunk_id) in by_text]
             chunks = self._loaded.store.chunks_by_id(ids)
@@ -237,7 +243,7 @@ class Listing:
                 is_full = len(present) >= top
                 if chunk is None or (is_full and chunk.content_hash not in by_text):
                     continue
-                # A document is looked for once, whatever the number of its passages.
+                # Look for a document's file only once, however many passages it has.
                 if chunk.document_id not in documents:
                     card = self._loaded.store.document_card(chunk.document_id)
                     documents[card.id] = card if presence.has(card) else None
@@ -257,16 +263,16 @@ class Listing:
     def _find_original(
         self, document: Document, passages: Iterable[PresentPassage]
     ) -> PresentPassage | None:
-        """Return the passage whose document `document` is a copy of, if any."""
+        """Return the passage whose document has the same text as `document`, if any."""
         for passage in passages:
             if self._is_copy(document, passage.document):
                 return passage
         return None
 
     def _is_copy(self, document: Document, other: Document) -> bool:
-        """Return whether another document has the same text.
+        """Return whether two documents are different files with the same text.
 
-        Entries of a data set are not files: each of them stands for itself.
+        Entries of a data set are not files and never count as copies.
         """
         if document.id == other.id:
             return False
@@ -276,9 +282,9 @@ class Listing:
 
 
 def describe_dates(hits: Sequence[Hit]) -> str:
-    """Return a note about hits by date whose dates say little; otherwise an empty text.
+    """Return a note for hits sorted by date if the dates say little, otherwise an empty text.
 
-    That is if all dates are equal, or if no document states its own date.
+    They say little if all are equal, or if no document states its own date.
     """
     days = {day(hit.date) for hit in hits}
     if len(hits) > 1 and len(days) == 1:

@@ -35,13 +35,16 @@ if TYPE_CHECKING:
 
 Documents = dict[int, Document]
 Owners = tuple["Ids", "Ids"]
+"""Ids of chunks (n,), and for each the id of its document (n,)."""
 Opened = TypeVar("Opened")
 
 
 class LoadedProject:
-    """An opened project that follows new artifacts of runs, and repairs of the database.
+    """An opened project. Each call uses the artifacts that the last run has published.
 
-    `repairs` counts how often the database was reopened. Not thread-safe.
+    The *first index* is the vector index of hybrid search. Semantic search has its own if its
+    chunks are encoded in another way. `repairs` counts how often the database was reopened. Not
+    thread-safe.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
@@ -61,19 +64,19 @@ class LoadedProject:
         self._damaged: tuple[str, tuple[int, int]] | None = None
 
     def close(self) -> None:
-        """Close the database, indexes and encoders.
+        """Close the database, and release indexes and encoders.
 
-        Windows does not remove the files of an index that is open.
+        On Windows, files of an open index cannot be deleted.
         """
         self.store.close()
         self._indexes.clear()
         self._encoders.clear()
 
     def follow_repair(self) -> None:
-        """Reopen the database if a repair has replaced it, or if the connection is stale.
+        """Reopen the database if a repair has replaced its file, or if the connection is stale.
 
-        After a repair, the connection would still read the database that was set aside. It is stale
-        if the database was opened without its log and has been written to since.
+        After a repair, the connection still reads the former file. A connection is stale if it was
+        opened without the write-ahead log and the database has been written to since.
         """
         file = self._identify_database()
         if file != self._file or self.store.is_stale:
@@ -127,7 +130,7 @@ class LoadedProject:
         return self._owners.get(self.state, read)
 
     def _identify_database(self) -> tuple[int, int] | None:
-        """Return the identity of the database file, which a repair replaces."""
+        """Return (device, inode) of the database file, which change with a repair."""
         try:
             status = (self.project.path / "project.db").stat()
         except OSError:
@@ -144,8 +147,8 @@ class LoadedProject:
     def vectors(self, mode: SearchMode) -> Artifact[VectorsInfo]:
         """Return the artifact of a mode's vector index and encoder. Raises NotBuiltError.
 
-        Semantic search falls back to the first index while a run builds its own, if its own was
-        built for another first index, or if `vector_index` has found it damaged.
+        Semantic search falls back to the first index while a run builds its own index, if its own
+        shares the rows of an earlier first index, or if `vector_index` has found it damaged.
         """
         first = self._require(VectorsInfo)
         if mode != "semantic" or self.has_damaged_index:
@@ -194,8 +197,8 @@ class LoadedProject:
     ) -> tuple[Artifact[VectorsInfo], VectorIndex, Floats]:
         """Encode a query for the current vector index of a mode.
 
-        Returns the artifact, the index and the vector (d,), which is kept, as hybrid search needs
-        it twice. Raises NotBuiltError, DamagedError, ModelError.
+        Returns the artifact, the index and the query's vector (d,). The last vector of each mode is
+        cached, as hybrid search needs it twice. Raises NotBuiltError, DamagedError, ModelError.
         """
         while True:
             artifact, index = self.vector_index(mode)
@@ -215,9 +218,10 @@ class LoadedProject:
         return vector
 
     def query_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
-        """Return the encoder that an index was built with, even if another was trained since.
+        """Return the query encoder that an index was built with.
 
         It is the ONNX graph stored with the index if there is one, otherwise the whole model.
+        Raises NotBuiltError if the model's files have changed since.
         """
         from engine.encoders.graph.query_graph import QueryGraph
 
@@ -252,7 +256,7 @@ class LoadedProject:
             )
 
     def base_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
-        """Return the same model without an adapter."""
+        """Return an index's model without an adapter."""
         return self._encoder("base", artifact.info, None, 1.0)
 
     def _encoder(
@@ -263,9 +267,11 @@ class LoadedProject:
         weight: float,
         graph: Callable[[], QueryEncoder | None] = lambda: None,
     ) -> QueryEncoder:
-        """Return the encoder of a `role`, of which one is kept loaded: `base`, `chunks` and others.
+        """Load an encoder; the last one of each `role`, such as `base` or `chunks`, stays loaded.
 
-        `graph` opens a stored graph of it, which is faster than the whole model, or returns None.
+        `adapter`: its folder, relative to the project. `weight`: the adapter's interpolation
+        weight. `graph` opens the encoder's stored ONNX graph, which loads faster than the whole
+        model, or returns None.
         """
 
         def load() -> QueryEncoder:
@@ -284,7 +290,8 @@ class LoadedProject:
     def fusion(self, settings: SearchSettings) -> SearchSettings:
         """Return the settings with `auto` fusion replaced by what the last evaluation chose.
 
-        Before any evaluation of the index's base model, that is the sum with its usual share.
+        Before the first evaluation of the index's base model, that is the weighted sum with the
+        share that usually suits this model.
         """
         if settings.fusion != "auto":
             return settings
@@ -299,9 +306,9 @@ class LoadedProject:
         return settings.model_copy(update={"fusion": chosen.method, "weight": chosen.weight})
 
     def threshold(self) -> tuple[float | None, str]:
-        """Return the similarity below which evaluation found hits to be weak, or why there is none.
+        """Return the similarity below which hits are weak, according to the last evaluation.
 
-        The reason counts if the similarity is None.
+        The second value says why there is none, if the first is None.
         """
         evaluation = self.artifact(EvaluationInfo)
         threshold = evaluation.info.threshold if evaluation else None
@@ -345,7 +352,10 @@ class LoadedProject:
     def _open_current(
         self, kind: type[Info], load: Callable[[Path], Opened]
     ) -> tuple[Artifact[Info], Opened]:
-        """Return the current artifact of a kind, and what `load` opens from its folder."""
+        """Return the current artifact of a kind, and what `load` opens from its folder.
+
+        What was opened is kept until the artifact changes.
+        """
         while True:
             artifact = self._require(kind)
             open_folder = partial(self._open, artifact, load)
@@ -358,6 +368,7 @@ class LoadedProject:
                     raise
 
     def _open(self, artifact: Artifact[ArtifactInfo], load: Callable[[Path], Opened]) -> Opened:
+        """Open the folder of an artifact."""
         return load(self.project.folder_of(artifact))
 
     def _require(self, kind: type[Info]) -> Artifact[Info]:

@@ -1,4 +1,4 @@
-"""The methods of `engine serve` that read a project: requests, and what answers them."""
+"""The methods of `engine serve` that read a project: the type and the handler of each request."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def answer(searcher: ThreadSearcher, request: Request[Any]) -> Any:
 def is_light(request: Request[Any], searcher: ThreadSearcher) -> bool:
     """Return whether a request needs neither the encoder nor the reranker.
 
-    Such a request must not wait for them. `searcher`: the searcher of the calling thread.
+    Light requests have a thread of their own, so that they never wait for a model to load.
+    `searcher`: the searcher of the calling thread.
     """
     if isinstance(request, Search):
         return request.mode == "bm25" and not _may_rerank(request.rerank, searcher)
@@ -98,7 +99,7 @@ def is_light(request: Request[Any], searcher: ThreadSearcher) -> bool:
 
 
 def _may_rerank(rerank: bool | None, searcher: ThreadSearcher) -> bool:
-    """Tell whether a keyword search may use the reranker."""
+    """Tell whether a keyword search may use the reranker; `rerank` as in `Search`."""
     if rerank is not None:
         return rerank
     try:

@@ -12,25 +12,29 @@ from engine.core.records import Document
 _CLOCK_TOLERANCE = 2.0
 """Seconds by which the clocks of file systems may differ."""
 _UNKNOWN_STATUS = os.stat_result((0,) * 10)
-"""Status of a file that cannot be looked at: it counts as present and unchanged."""
+"""Status of a file that cannot be examined. Its time is 0, so that it counts as unchanged."""
 
 
 @dataclass(slots=True)
 class Presence:
-    """The documents of one search whose files are `gone` or `changed`, by id.
+    """Records which documents of one search have files that are gone or have changed.
 
-    `project`: the folder that sources are relative to. A file counts as gone only if its source is
-    a folder with content, so that an unmounted drive hides no hits.
+    A file counts as gone only if its source is a folder with content, so that an unmounted drive
+    hides no hits.
     """
 
     project: Path
+    """The folder that sources are relative to."""
     gone: set[int] = field(default_factory=set)
+    """Ids of documents whose files are gone."""
     changed: set[int] = field(default_factory=set)
+    """Ids of documents whose files are newer than what was read."""
     _reachable: dict[str, bool] = field(default_factory=dict)
+    """Source → whether it is a folder with content."""
 
     def has(self, document: Document) -> bool:
         """Return whether the file of a document exists or cannot be checked."""
-        # A backslash stands for bytes that are not UTF-8.
+        # Stored paths have backslashes for bytes that are not UTF-8: such files cannot be checked.
         if document.is_entry or "\\" in document.path:
             return True
         status = self._read_status(self.project / document.source, document.path)
@@ -60,7 +64,7 @@ class Presence:
         return None
 
     def _is_reachable(self, source: str) -> bool:
-        """Tell whether a source is a folder with content, looked up once for each source."""
+        """Tell whether a source is a folder with content. Each source is examined once."""
         if source not in self._reachable:
             try:
                 with os.scandir(self.project / source) as entries:

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass
 class Rankings:
-    """The best chunks by ranker (`bm25`, `semantic`), and notes for the user.
-
-    `matching`: ids of all chunks with a word of the query, if they were asked for. `index`: the
-    BM25 index that was used. `only_stop_words`: whether all words of the query are stop words.
-    """
+    """The rankings of one query by `bm25` and `semantic`, and notes for the user."""
 
     by_ranker: dict[str, Ranking] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
+    """Commands that mend what the notes report, such as `embed`."""
     matching: Ids | None = None
+    """Ids of all chunks with a word of the query, if `all_matching` was set."""
     index: LexicalIndex | None = None
+    """The BM25 index that was used."""
     only_stop_words: bool = False
+    """Whether all words of the query are stop words."""
 
     def add_note(self, text: str) -> None:
         """Add a note for the user, unless it is empty."""
@@ -73,8 +73,9 @@ class Rankers:
     ) -> Rankings:
         """Return the best `depth` chunks by each ranker of a mode.
 
-        Only chunks in `allowed` are ranked (None: all). If one ranker of hybrid search is not
-        built, damaged or fails, the other answers alone, with a note.
+        Only chunks in `allowed` are ranked (None: all). `all_matching`: also return all chunks with
+        a word of the query. If one ranker of hybrid search is not built, damaged or fails, the
+        other answers alone, with a note.
         """
         rankings = Rankings()
 
@@ -114,7 +115,10 @@ class Rankers:
         rankings: Rankings,
         all_matching: bool,
     ) -> Ranking:
-        """Rank by BM25; notes, and all matching chunks if wanted, go into `rankings`."""
+        """Rank by BM25, among the allowed chunks only (None: all).
+
+        Adds notes and the index to `rankings`, with `all_matching` also all matching chunks.
+        """
         index = self.loaded.lexical_index()
         count = index.count if all_matching else depth
         ranking: Ranking = index.search(query, count, allowed)
@@ -141,10 +145,11 @@ class Rankers:
     def cross_score(
         self, query: ParsedQuery, rankings: Rankings, settings: SearchSettings
     ) -> dict[str, Ranking]:
-        """Return each ranking extended by the other's chunks, so that both scores of each count.
+        """Return each ranking with the other's chunks added, so that each chunk has both scores.
 
-        Fusion by rank leaves the rankings as they are. A chunk that is not embedded yet gets a
-        similarity as high within its range as its BM25 score is: it neither gains nor loses.
+        Fusion by rank leaves the rankings as they are. A chunk that is not embedded yet gets an
+        estimated similarity: as high between the lowest and the highest similarity as its BM25
+        score is between the lowest and the highest score.
         """
         both = rankings.by_ranker
         if rankings.index is None or len(both) < 2 or settings.fusion == "rrf":
@@ -165,7 +170,7 @@ class Rankers:
         by_meaning: Ranking = cross_score(both["semantic"], embedded_ids, similarities)
         lacks_vector = ~np.isin(bm25_ids, embedded_ids)
         if lacks_vector.any() and len(by_meaning[0]):
-            # Both scores lie at the same relative position between lowest and highest.
+            # Map the range of BM25 scores to that of similarities.
             known_scores = bm25_scores[lacks_vector]
             estimated = np.interp(known_scores, _find_bounds(by_keywords), _find_bounds(by_meaning))
             by_meaning = cross_score(by_meaning, bm25_ids[lacks_vector], estimated)
@@ -184,10 +189,11 @@ def _find_bounds(ranking: Ranking) -> tuple[float, float]:
 
 
 def put_codes_first(fused: Fused, text: str, rankings: Rankings, allowed: Ids | None) -> Fused:
-    """Put the chunks first that contain a whole code of the query, such as PHX-121.
+    """Put chunks first that contain a whole code of the query `text`, such as PHX-121.
 
-    Only for hybrid search. Of a code in more than a tenth of all chunks, such as COVID-19 in a
-    collection about it, only the best chunk comes first.
+    Chunks with more of the query's codes come before those with fewer. A code in more than a tenth
+    of all chunks, such as COVID-19 in a collection about it, counts only for the best chunk. Does
+    nothing unless both rankers were used.
     """
     import numpy as np
 
@@ -195,40 +201,40 @@ def put_codes_first(fused: Fused, text: str, rankings: Rankings, allowed: Ids | 
     if index is None or len(rankings.by_ranker) < 2:
         return fused
     order = list(fused.order)
-    codes_held: Counter[int] = Counter()
+    code_counts: Counter[int] = Counter()
     for matching in index.find_with_codes(text):
         matching_ids = set(matching.tolist())
         ranked = [chunk_id for chunk_id, _ in order if chunk_id in matching_ids]
-        if not ranked:  # other words of the query have kept it out of both rankings
+        if not ranked:  # because of its other words, no ranker has found a chunk with this code
             candidates = matching
             if allowed is not None:
                 candidates = np.intersect1d(matching, allowed)
             ranked = index.search(text, 1, candidates)[0].tolist()
             order += [(chunk_id, 0.0) for chunk_id in ranked]
         is_frequent = len(matching_ids) > index.count / 10
-        codes_held.update(ranked[:1] if is_frequent else ranked)
-    if not codes_held:
+        code_counts.update(ranked[:1] if is_frequent else ranked)
+    if not code_counts:
         return fused
-    order.sort(key=lambda item: -codes_held[item[0]])
+    order.sort(key=lambda item: -code_counts[item[0]])
     return replace(fused, order=order)
 
 
 def hide_weak(
     ranking: Ranking, top: int, min_similarity: float | None, reason: str
 ) -> tuple[Ranking, str]:
-    """Return a ranking without the chunks below a similarity, and a note.
+    """Return a ranking without the chunks below `min_similarity`, and a note or an empty text.
 
-    The note counts the chunks hidden among the first `top`. If the similarity is None, nothing is
-    hidden, for the given `reason`.
+    The note counts the chunks hidden among the first `top`. If `min_similarity` is None, nothing is
+    hidden, and the note gives the `reason`.
     """
     if min_similarity is None:
         return ranking, f"No weak hits are hidden: {reason}."
     ids, similarities = ranking
     is_kept = similarities >= min_similarity
-    kept = (ids[is_kept], similarities[is_kept])
+    similar_enough = (ids[is_kept], similarities[is_kept])
     hidden = int((~is_kept[:top]).sum())
     if hidden == 0:
-        return kept, ""
+        return similar_enough, ""
     hits = "1 hit is" if hidden == 1 else f"{hidden} hits are"
     note = f"{hits} hidden, less similar to the query than {min_similarity:.2f} (search.hide_weak)."
-    return kept, note
+    return similar_enough, note

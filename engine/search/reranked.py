@@ -21,20 +21,22 @@ if TYPE_CHECKING:
 
 Stop = Callable[[], bool]
 POLL_SECONDS = 0.02
+"""Interval at which a search that waits for the model checks whether to stop."""
 PASSAGES_AT_ONCE = 32
+"""Number of passages between two calls of `progress`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankedOrder:
-    """A fused ranking, reordered if the reranker was used.
-
-    `scores`: the reranker's, by chunk id. `reranked`, `can_rerank`: as in `Found`.
-    """
+    """A fused ranking, reordered if the reranker was used."""
 
     fused: Fused
     scores: dict[int, float] = field(default_factory=dict)
+    """Chunk id → the reranker's score."""
     reranked: Reranked | None = None
+    """As in `Found`."""
     can_rerank: bool = False
+    """As in `Found`."""
 
 
 class Reranking:
@@ -47,9 +49,9 @@ class Reranking:
     def should_rerank(self, mode: str, asked: bool | None) -> bool:
         """Return whether to rerank.
 
-        `asked`: what the caller wants; None means as `search.rerank` says, where `auto` is to
-        rerank if evaluation has put exactly this reranker into use for the mode. Raises UsageError
-        if reranking is asked for although project.toml names no reranker.
+        `asked`: what the caller wants; None for what the setting `search.rerank` says. Its value
+        `auto` means to rerank if the last evaluation chose exactly this reranker for the mode.
+        Raises UsageError if `asked` is true although project.toml names no reranker.
         """
         settings = self._loaded.settings().search
         if asked:
@@ -84,10 +86,11 @@ class Reranking:
         return self.find_decision(mode) is not None
 
     def find_decision(self, mode: str) -> RerankerInfo | None:
-        """Return evaluation's decision to use a reranker in a mode, or None.
+        """Return the decision of the last evaluation to use a reranker in a mode, or None.
 
-        The decision holds only for the current time limit. It may be about another reranker than
-        the one that project.toml names now: comparing the model files would take seconds.
+        A decision holds only for the time limit that was evaluated. It may be about another
+        reranker than the one that project.toml names now; comparing the model files would take
+        seconds.
         """
         settings = self._loaded.settings().search
         evaluation = self._loaded.artifact(EvaluationInfo)
@@ -103,11 +106,11 @@ class Reranking:
     def order(
         self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop
     ) -> RerankedOrder:
-        """Return `fused`, reranked for `query` if `should_rerank`. Raises UsageError as that.
+        """Return `fused`, reranked for `query` if `should_rerank` says so, and raise what it does.
 
-        The first passages come in the reranker's order, then all others as they were. Loading the
-        model does not count towards the time limit. `stop` is called repeatedly; once it returns
-        true, the passages scored so far are ordered.
+        Passages with a score of the reranker come first, then all others in their former order.
+        Loading the model does not count towards the time limit. `stop` is called repeatedly; once
+        it returns true, no more passages are scored.
         """
         if not self.should_rerank(mode, asked):
             return RerankedOrder(fused, can_rerank=asked is False and self.may_rerank(mode))

@@ -95,13 +95,13 @@ class Searcher:
         settings = self._loaded.settings().search
         mode = request.mode or settings.mode_in_json
         top = request.top or settings.top
-        where = read_filter(request)
+        search_filter = read_filter(request)
         problem = self._find_problem(parsed)
         if problem:
             return Found(parsed.typed, mode, (), (problem.what,), problem=problem)
 
-        # Which chunks may be hits, and what rankers search for.
-        parsed = self._typed.restrict(parsed, where)
+        # Find the chunks that may be hits, and the texts that rankers search for.
+        parsed = self._typed.restrict(parsed, search_filter)
         allowed = self._typed.find_allowed(parsed)
         parsed = self._typed.add_wording(parsed, allowed)
 
@@ -113,7 +113,7 @@ class Searcher:
         rankings = self._rank(request, parsed, mode, top, depth, allowed)
         if settings.hide_weak and mode == "semantic":
             self._hide_weak(rankings, top)
-        self._add_notes(rankings, mode, parsed, where)
+        self._add_notes(rankings, mode, parsed, search_filter)
         suggestion = ""
         if request.syntax:
             suggestion, note = self._typed.suggest_correction(parsed)
@@ -122,7 +122,7 @@ class Searcher:
         rankings.add_note(describe_problem(ordered.reranked))
         fused = put_codes_first(ordered.fused, parsed.text_and_codes, rankings, allowed)
         if sorts_all and allowed is not None and mode != "semantic":
-            # Keyword search completes a prefix by some words only, but its chunks are known.
+            # Keyword search replaces `word*` by its 20 best completions, so it may miss chunks.
             fused = fused.with_unranked(allowed)
         fused = fused.down_to(request.min_score)
         if sorts_all:
@@ -133,10 +133,10 @@ class Searcher:
         hits = self._list_hits(request, parsed, rankings, fused, top, presence)
         hits = add_scores(hits, ordered.scores)
         if not hits:
-            reason = self._typed.why_nothing(parsed, where, allowed, request.min_score)
+            reason = self._typed.why_nothing(parsed, search_filter, allowed, request.min_score)
             rankings.add_note(reason)
         elif parsed.like_document is None and rankings.without_words:
-            no_word = describe_no_word(parsed, where, allowed)
+            no_word = describe_no_word(parsed, search_filter, allowed)
             rankings.add_note(f"{no_word}; these are the nearest by meaning.")
         outdated = presence.notes(self.project.argument)
         if outdated:
@@ -152,7 +152,7 @@ class Searcher:
             suggestion=suggestion,
             reranked=ordered.reranked,
             can_rerank=ordered.can_rerank,
-            problem=unknown_format(where.formats, self._loaded.documents().values()),
+            problem=unknown_format(search_filter.formats, self._loaded.documents().values()),
         )
 
     def _rank(
@@ -166,7 +166,7 @@ class Searcher:
     ) -> Rankings:
         """Return the best `depth` chunks by each ranker.
 
-        If hits are grouped by document, more, until the chunks belong to `top` documents.
+        If hits are grouped by document, `depth` grows until the chunks belong to `top` documents.
         """
         while True:
             rankings = self._rankers.rank(query, mode, depth, allowed, all_matching=request.facets)
@@ -184,7 +184,10 @@ class Searcher:
         rankings: Rankings,
         stop: Callable[[], bool],
     ) -> RerankedOrder:
-        """Fuse the rankings, and rerank the best chunks unless their order is given."""
+        """Fuse the rankings, then rerank the best chunks.
+
+        Hits of `like:` and hits sorted by date are not reranked.
+        """
         settings = self._loaded.settings().search
         fusion = self._loaded.fusion(settings) if mode == "hybrid" else settings
         fused = fuse(self._rankers.cross_score(parsed, rankings, fusion), fusion)
@@ -219,7 +222,7 @@ class Searcher:
         return hits
 
     def _hide_weak(self, rankings: Rankings, top: int) -> None:
-        """Leave weak hits out of the semantic ranking, and note how many."""
+        """Remove weak hits from the semantic ranking, and note how many of the first `top`."""
         min_similarity, reason = self._loaded.threshold()
         rankings.by_ranker["semantic"], note = hide_weak(
             rankings.by_ranker["semantic"], top, min_similarity, reason
@@ -233,9 +236,9 @@ class Searcher:
         rankings: Rankings,
         mode: Mode,
         query: ParsedQuery,
-        where: SearchFilter,
+        search_filter: SearchFilter,
     ) -> None:
-        """Add notes on where was searched, incomplete indexes, unmet filters and open quotes."""
+        """Add notes on named files, incomplete indexes, unmet filters and unclosed quotes."""
         if query.names:
             rankings.notes.insert(0, f"Only in {' and '.join(query.names)}, which the query names.")
         for ranker in rankings.by_ranker:
@@ -244,7 +247,7 @@ class Searcher:
                 rankings.add_note(lag.text)
                 if lag.command:
                     rankings.commands.append(lag.command)
-        rankings.notes += self._typed.find_unmet(where)
+        rankings.notes += self._typed.find_unmet(search_filter)
         if query.unclosed:
             phrase = f"{query.unclosed} is searched as a phrase, its last word as a prefix"
             rankings.add_note(f"The quotation mark is not closed: {phrase}.")
@@ -271,8 +274,8 @@ class Searcher:
     def search_unused(self, query: str, top: int) -> tuple[Hit, ...]:
         """Return the first `top` hits by each encoder that is not in use, base or adapted.
 
-        Judges thus see more than what search finds now. An encoder without cached vectors of all
-        chunks gives no hits. Raises what `search` raises.
+        Their hits are judged as well, so that a comparison is fair to these encoders. An encoder
+        without cached vectors of all chunks gives no hits. Raises what `search` raises.
         """
         if unsearchable(query):
             return ()
@@ -340,18 +343,18 @@ class Searcher:
         self.search(Search("warm up", mode, top=1, rerank=False))
 
     def _count_facets(self, rankings: Rankings) -> dict[str, dict[str, int]]:
-        """Count the documents with a word of the query, and those of the first semantic hits."""
+        """Count the documents that contain a word of the query or a first semantic hit."""
         import numpy as np
 
-        found: list[Ids] = []
+        counted_ids: list[Ids] = []
         if rankings.matching is not None:
-            found.append(rankings.matching)
+            counted_ids.append(rankings.matching)
         if "semantic" in rankings.by_ranker:
             ids, _ = rankings.by_ranker["semantic"]
-            found.append(ids[:MIN_DEPTH])
+            counted_ids.append(ids[:MIN_DEPTH])
         chunks, owners = self._loaded.chunk_owners()
-        is_found = np.isin(chunks, np.concatenate(found))
-        owner_ids = set(owners[is_found].tolist())
+        is_counted = np.isin(chunks, np.concatenate(counted_ids))
+        owner_ids = set(owners[is_counted].tolist())
         documents = self._loaded.documents().values()
         return facets(document for document in documents if document.id in owner_ids)
 

@@ -18,12 +18,14 @@ from engine.search.methods import METHODS, answer, is_light, read_request
 from engine.search.workers import Job, ThreadSearcher, Worker
 
 ENGINE = -32000
+"""Error code for an EngineError, whose `data` says more."""
 Extra = Mapping[str, Callable[..., Callable[[], Any]]]
+"""Name of a method → function from its params to a task."""
 Parsed = TypeVar("Parsed")
 
 
 class Server:
-    """Reads requests, hands them to workers and writes answers. One instance per process.
+    """Reads requests, runs them in threads and writes answers. One instance per process.
 
     Methods: those of `engine.core.messages.search`, `shutdown`, and those given as `extra`. Three
     threads run them, so that no method waits for models that it does not need: lexical (BM25,
@@ -39,6 +41,8 @@ class Server:
     task's answer is the error. An `extra` method is called with the params and returns a task;
     TypeError and ValueError mean invalid params. If a task raises EngineError, the `data` of its
     error says what, why and what to do.
+
+    In the methods below, `key` is the `id` of a request.
     """
 
     def __init__(self, project: ProjectFolder, output: TextIO, extra: Extra | None = None) -> None:
@@ -102,7 +106,7 @@ class Server:
     def _read(
         self, key: Any, read: Callable[[dict[str, Any]], Parsed], params: Any
     ) -> Parsed | None:
-        """Return what params ask for; None if they are invalid, which is answered."""
+        """Return what `read` makes of params; if they are invalid, answer so and return None."""
         try:
             if not isinstance(params, dict):
                 raise TypeError("params must be an object")
@@ -114,7 +118,7 @@ class Server:
         return None
 
     def _queue_search(self, key: Any, request: Request[Any]) -> None:
-        """Queue a request that reads the project for one of the two searching threads."""
+        """Queue a request for the lexical thread if it is light, else for the semantic one."""
         light = is_light(request, self._reading)
         searcher = self._searchers[light]
 
@@ -128,8 +132,8 @@ class Server:
     def _add_to_series(self, ticket: Ticket, series: tuple[str, bool], job: Job) -> Job:
         """Return a job that runs `job` unless a newer search of its series arrives first.
 
-        `series`: its name, and whether its searches are light. An older search that still waits
-        is answered as superseded.
+        `series`: the name of the series, and whether its searches are light. An older search of the
+        series that still waits is answered as superseded.
         """
         with self._series_lock:
             former = self.waiting.get(series)
@@ -156,7 +160,7 @@ class Server:
             self._give_error(key, error, ENGINE)
 
     def _give_error(self, key: Any, error: BaseException, code: int) -> None:
-        """Answer with an error: that of a fault, or `code` for an error that a user can mend."""
+        """Answer with `code` for an EngineError, and as an internal error for any other."""
         if isinstance(error, EngineError):
             self._answers.give(key, error=(code, error.what, error.as_dict()))
         else:

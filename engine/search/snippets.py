@@ -12,18 +12,20 @@ from engine.lexical.characters import LINE_WITHIN
 
 Span = tuple[int, int]
 WIDTH = 300
+"""Length of a snippet in characters."""
 _BLANK = r"\s\x00-\x1f\x7f-\x9f"  # control characters, too
 _FOLDED = re.compile(
     rf"(?=[{_BLANK}])(?:{LINE_WITHIN}|(?P<blank>[{_BLANK}]{{2,}}|\A |(?! )[{_BLANK}]))"
 )
-"""White space and control characters to fold; a single blank between words is left alone."""
+"""White space and control characters to replace; a single blank between words is left alone."""
 
 
 def snippet(text: str, matches: Sequence[Span], width: int = WIDTH) -> tuple[str, tuple[Span, ...]]:
-    """Return about `width` characters of a text with the most matches, and the spans of these.
+    """Return about `width` characters of a text with the most matches, and their spans in it.
 
-    `matches` are (start, end) spans in `text`, in order, without overlap. White space and control
-    characters (which a terminal would obey) are folded; cut ends carry an ellipsis.
+    `matches` are (start, end) spans in `text`, in order, without overlap. Each run of white space
+    and control characters, which could command a terminal, becomes a blank. Where the text goes on,
+    the snippet has an ellipsis.
     """
     start, end = _find_window(text, matches, max(1, width))
     before = "… " if text[:start].strip() else ""
@@ -108,43 +110,44 @@ def _find_word_end(text: str, end: int, earliest: int) -> int:
 def fullest_window(text: str, matches: Sequence[Span], width: int) -> int:
     """Return the start of the `width` characters that contain the most different matches.
 
-    Of the windows at the text's beginning and shortly before each match, the earliest such one. One
-    pass over the matches, with a pointer to either end of the window.
+    Only windows at the text's beginning and shortly before each match are compared; of equal ones,
+    the first is returned. The matches are passed once, with an index for each end of the window.
     """
     words = []
     anchors = [0]
     for first, last in matches:
         words.append(text[first:last].lower())
         anchors.append(first)
-    held: Counter[str] = Counter()
+    # How often each word occurs in the window; `left` and `right` delimit the matches in it.
+    counts: Counter[str] = Counter()
     best = 0
     most = -1
     left = 0
     right = 0
     last_begin = len(text) - width
     for anchor in anchors:
-        begin = max(0, min(anchor - width // 6, last_begin))  # a sixth is before the match
+        begin = max(0, min(anchor - width // 6, last_begin))  # a sixth of it precedes the match
         end = begin + width
         while right < len(matches) and matches[right][1] <= end:
-            held[words[right]] += 1
+            counts[words[right]] += 1
             right += 1
         while left < right and matches[left][0] < begin:
             word = words[left]
-            held[word] -= 1
-            if not held[word]:
-                del held[word]
+            counts[word] -= 1
+            if not counts[word]:
+                del counts[word]
             left += 1
-        if len(held) > most:
+        if len(counts) > most:
             best = begin
-            most = len(held)
+            most = len(counts)
     return best
 
 
 def _fold(text: str) -> tuple[str, list[int]]:
-    """Fold runs of white space and control characters into single blanks, and strip the text.
+    """Replace runs of white space and control characters by single blanks, and strip the text.
 
-    A line break within Chinese or Japanese words becomes no blank. Returns the folded text, and for
-    each of its characters, and those stripped from its end, the offset in `text`.
+    A line break within Chinese or Japanese words is removed. Returns the new text, and the offset
+    in `text` of each of its characters, then of those stripped from its end.
     """
     folded = ""
     offsets: list[int] = []

@@ -43,9 +43,10 @@ def find_stop_words(
 ) -> StopWordHits | None:
     """Return the passages for a query whose words BM25 all leaves out; None for other queries.
 
-    They come before those that BM25 has `found`. If it has found some, because a word is a stop
-    word in one language and not in another, only words in capital letters are searched (`MAN`).
-    Passages with the words in another case count only if no passage has them as typed.
+    They come before those of `found`, the ranking by BM25. That contains chunks if a word is a stop
+    word in one language and not in another; then only queries with a word in capital letters
+    (`MAN`) are searched for. Passages with the words in another case count only if no passage has
+    them as typed.
     """
     words = word_pattern().findall(query)
     if not words or not all(map(index.vocabulary.is_stop_word, words)):
@@ -66,9 +67,10 @@ def find_stop_words(
 def _score_passages(
     loaded: LoadedProject, words: list[str], allowed: Ids | None, *, any_case: bool
 ) -> dict[int, float]:
-    """Return the score of each allowed passage that contains the words in sequence.
+    """Return the score of each allowed passage that contains the words in sequence, by chunk id.
 
-    Passages whose document's title or file name contains them have a score, too.
+    The first passage of a document whose title or file name contains them has a score, too.
+    `any_case`: also find the words in another case.
     """
     pattern = _compile(words, any_case=any_case)
     # SQLite ignores case for ASCII only: a wildcard stands for any other character.
@@ -132,20 +134,20 @@ def _find_titled_chunks(loaded: LoadedProject, pattern: re.Pattern[str]) -> list
 
 
 def _merge(scores: dict[int, float], found: Ranking) -> Ranking:
-    """Return the chunks by score, then by id, followed by the others that were found.
+    """Return the chunks in `scores` by score, then by id, followed by the others in `found`.
 
-    The best score of the others is added to theirs, so that scores descend.
+    The best score in `found` is added to each score, so that scores descend.
     """
     import numpy as np
 
     found_ids, found_scores = found
-    first = np.array(sorted(scores), np.int64)
-    first_scores = np.array([scores[chunk_id] for chunk_id in first.tolist()])
-    by_score = np.argsort(-first_scores, kind="stable")
+    scored_ids = np.array(sorted(scores), np.int64)
+    own_scores = np.array([scores[chunk_id] for chunk_id in scored_ids.tolist()])
+    by_score = np.argsort(-own_scores, kind="stable")
     best = float(found_scores[0]) if len(found_scores) else 0.0
-    is_other = ~np.isin(found_ids, first)
-    ids = np.concatenate([first[by_score], found_ids[is_other]])
-    values = np.concatenate([best + first_scores[by_score], found_scores[is_other]])
+    is_other = ~np.isin(found_ids, scored_ids)
+    ids = np.concatenate([scored_ids[by_score], found_ids[is_other]])
+    values = np.concatenate([best + own_scores[by_score], found_scores[is_other]])
     return ids, values.astype(np.float32)
 
 

@@ -33,22 +33,22 @@ _OPERATOR = re.compile(
 )
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _MAX_JOINED = 4
-"""Number of words, or parts of a code, that texts write as one at most."""
+"""Maximum number of words, or parts of a code, that a text may write as one word."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Words that a passage or a title must contain, or must not.
-
-    `is_phrase`: in sequence. `is_prefix`: the last word may be longer, as in a phrase without a
-    closing quotation mark. `is_excluded`: they must not occur. `in_title`: in the document's title.
-    """
+    """Words that a passage or a title must contain, or must not."""
 
     text: str
     is_phrase: bool = False
+    """The words must follow each other: `"net profit"`."""
     is_prefix: bool = False
+    """The last word may be longer: `pay*`, or a phrase without a closing quotation mark."""
     is_excluded: bool = False
+    """The words must not occur: `-draft`."""
     in_title: bool = False
+    """The words must be in the document's title or file name: `title:lease`."""
 
     def __str__(self) -> str:
         minus = "-" if self.is_excluded else ""
@@ -74,15 +74,15 @@ class Clause:
     def stands_in(self, text: str) -> bool:
         """Return whether a text contains the words, with any punctuation between them.
 
-        Case and accents do not matter; letters such as ö may be spelt out on either side.
+        Case and accents do not matter. Either the clause or the text may have `oe` for `ö`.
         """
         return any(pattern.search(spelling) for pattern, spelling in self._spellings(text))
 
     def find_joined_words(self) -> list[list[str]]:
-        """Return how texts that contain the words may write each of them.
+        """Return, for each word, the spellings in which texts may contain it.
 
-        Alone, or as one word with its neighbours: the 8 of `M 8` also as `m8`. Empty if there are
-        no words that texts may write as one.
+        The first is the word alone, the others join it with its neighbours: `M 8` gives
+        `[["m", "m8"], ["8", "m8"]]`. Empty if no words can be joined.
         """
         words = term_pattern().findall(normalise(self.text))
         spellings = [[word] for word in words]
@@ -110,8 +110,8 @@ class Clause:
     def _spellings(self, text: str) -> Iterator[tuple[re.Pattern[str], str]]:
         """Yield a pattern of the clause and the spelling of a text in which to search for it.
 
-        First both without accents, then both with letters such as ö spelt out, then a text with
-        marks of notes as it is without them.
+        First both without accents, then both with `oe` for `ö` and the like, then the text without
+        the raised numbers of footnotes.
         """
         normal = normalise(text)
         yield _compile(self), fold(normal)
@@ -128,33 +128,36 @@ class Clause:
 class ParsedQuery:
     """A query on its way from the prompt to the hits.
 
-    `parse` reads the first fields; search adds the others, which depend on the project
+    `parse` sets the fields up to `like`. Search adds the others, which depend on the project
     (`engine.search.typed`).
-
-    `typed`: what the user typed. `text`: what is searched for, without operators, excluded words
-    and the names of the files to search in. `clauses`: conditions on passages, then on titles.
-    `like`: id or path of the document that hits should resemble, or empty.
-    `like_document`: that document. `documents`: ids of the documents to search in; None for all.
-    `names`: the files among them that the query names. `keywords`, `meaning`: the texts that BM25
-    and the encoder get. `missing_codes`: codes of the text, as typed, that no chunk contains.
-    `codes`: what documents write for them.
     """
 
     typed: str
+    """What the user typed."""
     text: str
+    """What is searched for: no operators, excluded words or names of files to search in."""
     clauses: tuple[Clause, ...] = ()
+    """Conditions on passages, then on titles."""
     like: str = ""
+    """Id or path of the document that hits should resemble, or empty."""
     like_document: Document | None = None
+    """The document that `like` names."""
     documents: frozenset[int] | None = None
+    """Ids of the documents to search in; None for all."""
     names: tuple[str, ...] = ()
+    """The file names in the query, if it is restricted to these files."""
     keywords: str = ""
+    """The text that BM25 gets."""
     meaning: str = ""
+    """The text that the encoder gets."""
     missing_codes: tuple[str, ...] = ()
+    """Codes in `text`, as typed, that no chunk contains."""
     codes: tuple[str, ...] = ()
+    """What documents write for the `missing_codes`."""
 
     @property
     def prefixes(self) -> list[Clause]:
-        """The required prefixes of words in passages."""
+        """The clauses such as `pay*` that passages must match."""
         prefixes = []
         for clause in self.clauses:
             is_required = not clause.is_excluded and not clause.in_title
@@ -164,7 +167,7 @@ class ParsedQuery:
 
     @property
     def text_and_codes(self) -> str:
-        """The text, and how documents write those of its codes that no chunk contains."""
+        """`text`, followed by what documents write for its missing codes."""
         return " ".join((self.text, *self.codes))
 
     @property
@@ -187,7 +190,7 @@ def parse(query: str) -> ParsedQuery:
     like = ""
 
     def take_clause(part: re.Match[str]) -> str:
-        """Note a clause or the document in `like:`, and return what stays in the query's text."""
+        """Record a clause or the document of `like:`; return what stays in the query's text."""
         nonlocal like
         has_minus = part["minus"] is not None
         field = (part["field"] or "").lower()
@@ -214,17 +217,17 @@ def parse(query: str) -> ParsedQuery:
 
 
 def plain_text(query: str) -> str:
-    """Return a query without operators, as it is judged; unchanged if nothing else remains.
+    """Return a query without operators, as it is judged, with normalised white space.
 
-    Its white space is normalised.
+    A query of operators only keeps them.
     """
     return query_words(parse(query).text.strip() or query)
 
 
 def respell_query(query: str, respell: Callable[[str], str]) -> str:
-    """Return a query with its plain words respelt.
+    """Return a query in which `respell` has replaced each plain word.
 
-    Excluded words stay, and so do those of phrases, prefixes and documents.
+    Excluded words, phrases, prefixes and the document of `like:` stay as they are.
     """
 
     def respell_words(text: str) -> str:
@@ -236,7 +239,7 @@ def respell_query(query: str, respell: Callable[[str], str]) -> str:
         parts.append(respell_words(query[end : part.start()]))
         is_like = (part["field"] or "").lower() == "like:"
         if part["word"] and not part["minus"] and not is_like:
-            end = part.start("word")  # the word itself is respelt with the text that follows
+            end = part.start("word")  # leaves the word to the next call of `respell_words`
         else:
             end = part.end()
         parts.append(query[part.start() : end])
@@ -245,19 +248,19 @@ def respell_query(query: str, respell: Callable[[str], str]) -> str:
 
 
 def _has_word(content: str) -> bool:
-    """Tell whether a clause has a word, which an Arabic tatweel alone is not once it is folded."""
+    """Tell whether a clause contains a word; a lone Arabic tatweel is none, as folding drops it."""
     return bool(word_pattern().search(content) and _split_words(content))
 
 
 def _split_words(content: str) -> list[str]:
-    """Return the words of a clause as they are looked for in a folded text."""
+    """Return the words of a clause, folded like the text in which they are searched."""
     return term_pattern().findall(fold(normalise(content)))
 
 
 def _may_touch(word: str, following: str) -> bool:
-    """Tell whether a text may write two words of a clause as one.
+    """Tell whether a text may write two words of a clause as one: `8 mm` as `8mm`, `M 8` as `M8`.
 
-    Between a number and its unit, or the parts of a code, there need not be anything.
+    That is if one ends in a digit where the other begins with a letter, or the reverse.
     """
     return word[-1].isdigit() != following[0].isdigit()
 
@@ -266,7 +269,7 @@ def _may_touch(word: str, following: str) -> bool:
 def _compile(clause: Clause) -> re.Pattern[str]:
     """Return a pattern that finds the words of a clause in a folded text.
 
-    Scripts that are written without spaces have no word boundaries.
+    In a script that is written without spaces, a match may begin and end within a longer run.
     """
     words = _split_words(clause.text)
     whole = re.escape(words[0])

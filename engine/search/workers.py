@@ -12,15 +12,15 @@ from engine.search.searcher import Searcher
 
 Job = Callable[[], None]
 HEAVY = ("numpy", "engine.lexical.index")
-"""Modules that several threads import; torch is not one of them, as only the semantic one does."""
+"""Modules that several threads import. Only the semantic thread imports torch."""
 _importing = threading.Lock()
 
 
 def preload() -> None:
-    """Import the modules in `HEAVY`, which every task calls first that needs numpy or an index.
+    """Import the modules in `HEAVY`; call this first in any task that needs numpy or an index.
 
-    If two threads import modules that import each other, Python hands one of them a module that
-    the other is still loading, rather than let them wait for each other.
+    If two threads import modules that import each other, Python avoids a deadlock by giving one
+    thread a module that the other is still loading. The lock prevents that.
     """
     with _importing:
         for module in HEAVY:
@@ -60,7 +60,8 @@ class Worker:
 class ThreadSearcher:
     """The searcher of one thread, opened by the first task that needs it.
 
-    If opening fails, only that task fails. `has_waiting_task`: whether another task waits.
+    If opening fails, only that task fails. `has_waiting_task` tells whether another task waits for
+    the thread; a search then ends its reranking early.
     """
 
     def __init__(self, project: ProjectFolder) -> None:
@@ -69,7 +70,7 @@ class ThreadSearcher:
         self.has_waiting_task: Callable[[], bool] = lambda: False
 
     def look(self) -> Searcher:
-        """Return the searcher, for a task that only reads the database.
+        """Return the searcher without loading the heavy modules, to read the database only.
 
         Raises DamagedError and whatever opening a project raises.
         """

@@ -16,6 +16,7 @@ from engine.service import answers, documents, judging, options, preferring, que
 
 Task = Callable[[], Any]
 HANDLERS: dict[type[Request[Any]], Callable[[ProjectFolder, Any], Any]] = {}
+"""Type of a request → the function that answers it."""
 for module in (status, options, documents, queries, judging):
     HANDLERS.update(module.HANDLERS)
 
@@ -47,7 +48,7 @@ def _build_task(
 ) -> Task:
     """Return a task that handles a request with these params.
 
-    The parameters of this function are positional, since params may have their names.
+    The other parameters are positional-only, so that params may have names such as `project`.
     """
     request = from_json(kind, params, strict=True)
     return lambda: to_json(handler(project, request))

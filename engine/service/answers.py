@@ -56,7 +56,8 @@ class AnswerWriter:
 
     def read(self, _project: ProjectFolder, request: ReadAnswer) -> Answer:
         """Return the answer so far, which the request may stop."""
-        # Asked first: a thread that ends now has stored its answer by the time of the lock.
+        # Checked before the answer is read: a thread that is no longer alive has stored its answer,
+        # so an answer that is still "writing" below then means that the thread failed.
         is_alive = self._thread.is_alive()
         with self._lock:
             if self._answer.state != "writing":

@@ -1,4 +1,4 @@
-"""The files of a project: what a scan finds, what ingest left out, and what it shall read again."""
+"""The files of a project: what a scan finds, what ingest left out, and requests to read again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ STATES = ("read", *UNREAD)
 
 
 def scan(project: ProjectFolder, request: messages.Scan) -> messages.Scanned:
-    """Count files and bytes by format, and list what would be left out."""
+    """Count files and bytes by format, and list what would be left out.
+
+    Settings that the request does not name come from project.toml.
+    """
     from engine.corpus.scan.scan import scan as scan_files
     from engine.settings.load import validate
 
@@ -75,12 +78,12 @@ def skipped(project: ProjectFolder, _request: messages.ReadSkipped) -> messages.
 
 
 def list_unsearched(store: Store, state: str | None = None) -> list[messages.Unread]:
-    """Return the files that are not searched, in both states or one of them, by path."""
+    """Return the files that are not searched, by path; `state`: only those in this state."""
     files = [
         messages.Unread(source, path, reason, retryable=True)
         for source, path, reason in store.unread_files(state)
     ]
-    if state != "quarantined":  # files that were not even tried count as skipped
+    if state != "quarantined":  # files that ingest did not try to read count as skipped
         for file in store.left_out():
             files.append(messages.Unread(file.source, file.path, file.reason, retryable=False))
     return sorted(files, key=lambda file: (file.path, file.source))
@@ -96,8 +99,8 @@ def ledger(store: Store, state: str | None = None) -> list[messages.FileOutcome]
 def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
     """Let the next ingest read again the files that were not read, or only in part.
 
-    Only those that match a glob, if there are any globs. Returns how many files. Raises UsageError
-    for a malformed glob.
+    Returns the number of these files. `globs`: only files that match one of them; empty for all.
+    Raises UsageError for a malformed glob.
     """
     from engine.search.filters import path_filter
 
@@ -110,7 +113,7 @@ def retry_matching(project: ProjectFolder, globs: Sequence[str] = ()) -> int:
 def retry(project: ProjectFolder, request: messages.Retry) -> messages.Forgotten:
     """Let the next ingest read files again although they did not change.
 
-    The request names the files; otherwise all that were not read, or only in part.
+    These are the files that the request names, or else all that were not read, or only in part.
     """
     with project.locked(), closing(project.store()) as store, store.transaction():
         files = store.unread_or_in_part()

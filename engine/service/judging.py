@@ -33,8 +33,8 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
             "Search with words, and judge those hits.",
             code="judge-like",
         )
-    # Not the lock of runs: people judge while they wait for a training, and a running evaluation
-    # keeps to the judgments that it started with.
+    # Judging has a lock of its own: people judge while a training runs, and a running evaluation
+    # uses the judgments that it started with.
     with (
         project.locked(JUDGING, wait=JUDGING_SECONDS),
         disk_errors("The mark could not be kept."),
@@ -77,7 +77,7 @@ def judge(project: ProjectFolder, request: Judge) -> Judged:
 
 
 def judgments(project: ProjectFolder, request: ReadJudgments) -> Judgments:
-    """Return the chunks that are marked for a query."""
+    """Return the chunks that are marked for a query, and the number of all judged queries."""
     preload()
     from engine.evaluation.marks import MarkedQuery, find_marked_chunks, read_marks
 

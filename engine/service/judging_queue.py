@@ -26,13 +26,11 @@ AS_ASKED: tuple[QueryKind, ...] = ("question", "everyday", "imported")
 
 @dataclass(frozen=True, slots=True)
 class ToJudge:
-    """A query to judge, and its origin.
-
-    `origin`: the user named it now, it was judged before, or it was generated from the documents.
-    """
+    """A query to judge."""
 
     text: str
     origin: Origin
+    """`named` by the user now, `judged` before, or `generated` from the documents."""
 
 
 def read_queries(path: Path) -> list[str]:
@@ -81,10 +79,10 @@ def name_queries(texts: Iterable[str]) -> list[ToJudge]:
 
 
 def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
-    """Yield the project's own queries, each once: judged ones, then held-out generated ones.
+    """Yield the queries of a project, each once: judged ones, then held-out generated ones.
 
-    Queries that were marked here come first. Of the generated ones, those worded as questions come
-    first, in a fixed random order. Raises UsageError if there are no queries.
+    Of the judged ones, those that the user has marked come first; of the generated ones, those
+    worded as people ask, in a fixed random order. Raises UsageError if there are no queries.
     """
     from engine.evaluation.marks import read_marks
 
@@ -115,7 +113,7 @@ def worth_judging(project: ProjectFolder) -> Iterator[ToJudge]:
 
 
 def _sort_key(query: Query) -> tuple[bool, str]:
-    """Return a key that puts queries worded as people ask first, and orders them at random."""
+    """Return a sort key: queries worded as people ask first, otherwise in a fixed random order."""
     digest = hashlib.sha256(fold(query.text).encode()).hexdigest()
     return query.kind not in AS_ASKED, digest
 
@@ -135,7 +133,7 @@ class KnownAnswers:
         return marked | self._imported.get(question_key(query), set())
 
     def _read_imported(self) -> dict[str, set[int]]:
-        """Return the relevant chunks of imported queries, by the key of the question."""
+        """Return `question_key` → ids of relevant chunks, for imported queries."""
         from engine.datasets.imports import MARKED
         from engine.evaluation.judgments import judge_queries
 
@@ -161,23 +159,23 @@ class KnownAnswers:
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """A query with its hits, and the numbers, from 0, of the hits to judge (`open`)."""
+    """A query with its hits, some of which are not judged yet."""
 
     query: ToJudge
     hits: tuple[PooledHit, ...]
     open: tuple[int, ...]
+    """Positions in `hits`, from 0, of the hits to judge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Questions with hits to judge.
-
-    `considered`: the number of questions examined; `settled`: those of them without hits to judge.
-    """
+    """Questions with hits to judge."""
 
     questions: tuple[OpenQuestion, ...]
     considered: int
+    """Number of questions examined."""
     settled: int
+    """Number of examined questions without hits to judge."""
 
 
 def gather(
@@ -187,11 +185,14 @@ def gather(
     queries: Iterable[ToJudge],
     most: int | None,
 ) -> Gathered:
-    """Find at most `most` of the `queries` that have hits to judge; None: all, also settled ones.
+    """Find up to `most` of the `queries` that have hits to judge.
 
-    If two systems are compared, further judged questions are examined to count the settled ones.
-    Questions that the user named are noted even without a mark: if both lists are the same, that
-    counts as no difference.
+    `most` None: return all queries, also settled ones, which have no hits to judge. `pooler`: finds
+    the hits to judge of each query. If it compares two systems, all judged questions are examined,
+    to count the settled ones.
+
+    Questions that the user named are recorded even if nothing is marked: two equal lists are
+    evidence of no difference. Without two systems to compare, all examined questions are recorded.
     """
     from engine.evaluation.marks import record_asked
     from engine.service.pooling import FocusedPooler, find_unmarked

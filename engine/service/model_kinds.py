@@ -26,7 +26,7 @@ def check_usable(kind: Kind, folder: Path) -> None:
 
 
 def find_kind(folder: Path) -> Kind:
-    """Tell an encoder's folder from a reranker's, by its files."""
+    """Return whether a folder holds an encoder or a reranker, judged by its files."""
     from engine.encoders.model_folder import read_object
     from engine.reranking.folder import HEAD, is_modular
 

@@ -23,7 +23,8 @@ from engine.service.model_kinds import check_usable
 def list_all_models(context: int, free: int | None = None) -> list[ListedModel]:
     """List the models on this machine, then those of the catalogue that are not here.
 
-    `context`: tokens that a language model keeps room for; `free`: bytes of memory, else measured.
+    `context`: length in tokens for which the memory of language models is estimated. `free`: bytes
+    of free memory; None to measure it.
     """
     if free is None:
         import psutil
@@ -51,7 +52,10 @@ def list_all_models(context: int, free: int | None = None) -> list[ListedModel]:
 def _describe_writer(
     file: ModelFile, installed: dict[Path, InstalledModel], uses: dict[Path, list[str]]
 ) -> ListedModel:
-    """Return a language model, as its file and the folder of models describe it."""
+    """Return a language model with what its file and the folder of models say about it.
+
+    `installed`: models in the folder of models, by path. `uses`: see `find_uses`.
+    """
     path = real_path(file.path)
     properties = {field.name: getattr(file, field.name) for field in fields(ModelFile)}
     listed = ListedModel(**properties, used_by=tuple(uses.get(path, ())))
@@ -59,13 +63,14 @@ def _describe_writer(
 
 
 def _with_origin(listed: ListedModel, model: InstalledModel | None) -> ListedModel:
-    """Add what the folder of models knows of a model."""
+    """Add name, licence and revision from the folder of models; None: the model is not in it."""
     if model is None:
         return listed
     return replace(listed, name=model.name, licence=model.licence, revision=model.revision)
 
 
 def _find_encoder_path(encoder: EncoderFile) -> Path:
+    """Return the real path of an encoder's folder."""
     from engine.encoders.model_folder import BUNDLED_NAMES, bundled_folder
 
     if encoder.model in BUNDLED_NAMES:
@@ -80,7 +85,10 @@ def _describe_encoder(
     uses: dict[Path, list[str]],
     free: int,
 ) -> ListedModel:
-    """Return an encoder, as its files and the folder of models describe it."""
+    """Return an encoder with what its files and the folder of models say about it.
+
+    `free`: bytes of free memory. Otherwise as `_describe_writer`.
+    """
     listed = ListedModel(
         path=path,
         place=encoder.place,
@@ -105,7 +113,10 @@ def _describe_encoder(
 def _describe_reranker(
     model: InstalledModel, uses: dict[Path, list[str]], free: int
 ) -> ListedModel:
-    """Return an installed reranker, with the reason if it cannot be used."""
+    """Return an installed reranker, and as its `problem` why it cannot be used, if so.
+
+    `uses`: see `find_uses`. `free`: bytes of free memory.
+    """
     problem = ""
     try:
         check_usable(model.kind, model.folder)
@@ -133,7 +144,7 @@ def _describe_reranker(
 
 
 def _describe_entry(entry: CatalogueModel, free: int, disk: int) -> ListedModel:
-    """Return a model of the catalogue. `free`, `disk`: bytes free in memory and on the disk."""
+    """Return a model of the catalogue. `free`, `disk`: free bytes in memory and on the disk."""
     return ListedModel(
         path=None,
         place="catalogue",
@@ -159,7 +170,7 @@ def _describe_entry(entry: CatalogueModel, free: int, disk: int) -> ListedModel:
 
 
 def find_uses() -> dict[Path, list[str]]:
-    """Find which of the known projects name a model: path → names of projects."""
+    """Return the path of each model that a project's settings name → names of these projects."""
     uses: dict[Path, list[str]] = {}
     for folder in known_projects():
         for path in _list_named_models(folder):
@@ -170,7 +181,10 @@ def find_uses() -> dict[Path, list[str]]:
 
 
 def _list_named_models(folder: Path) -> Iterator[Path]:
-    """Yield the local models that a project's settings name, as far as they can be read."""
+    """Yield the paths of the local models that a project's settings name.
+
+    Settings and names that cannot be read are skipped.
+    """
     from engine.encoders.kinds.chosen import model_path
     from engine.gguf.file import find_gguf_file
     from engine.models.installed import find_installed_folder

@@ -35,6 +35,7 @@ Stop = Callable[[], bool]
 
 
 def _never_stop() -> bool:
+    """Return False, as the default of callbacks that ask whether to stop."""
     return False
 
 
@@ -44,10 +45,10 @@ def get_model(
     progress: Progress = lambda done, total: None,
     should_stop: Stop = _never_stop,
 ) -> ModelChange:
-    """Fetch a model of the catalogue and install it, or write it to `to` as a pack.
+    """Fetch a model of the catalogue and install it, or write it as a pack into the folder `to`.
 
-    A pack of an installed model is made from the installed files. Raises what
-    `fetch_model` and `install` raise, and ModelError for a model that cannot be loaded.
+    A pack of an installed model is made from the installed files. Raises what `fetch_model` and
+    `install` raise, and ModelError for a model that cannot be loaded.
     """
     entry = get_catalogue_model(name)
     if to is not None:
@@ -60,7 +61,7 @@ def get_model(
 def _write_pack(
     entry: CatalogueModel, to: Path, progress: Progress, should_stop: Stop
 ) -> ModelChange:
-    """Write a pack into the folder `to`, of the installed model or else of one that is fetched."""
+    """Write a pack of a model into the folder `to`, and fetch the model if it is not installed."""
     target = check_pack_target(to, entry.name)
     installed = read_installed(entry.name)
     if installed and installed.repository == entry.repository:
@@ -76,7 +77,10 @@ def _write_pack(
 def _fetch_checked(
     entry: CatalogueModel, progress: Progress, should_stop: Stop
 ) -> Iterator[tuple[Path, InstalledModel]]:
-    """Yield the folder of a model that was fetched and can be loaded; it is gone afterwards."""
+    """Fetch a model, check that it can be loaded, and yield its temporary folder.
+
+    The folder is deleted at the end of the block, unless it was installed.
+    """
     folder, model = fetch_model(entry, progress, should_stop)
     try:
         check_usable(model.kind, folder)
@@ -86,9 +90,9 @@ def _fetch_checked(
 
 
 def check_pack_target(folder: Path, name: str) -> Path:
-    """Return the pack to be written in a folder.
+    """Return the path for a new pack in a folder.
 
-    Raises UsageError where it exists, InputError for no folder.
+    Raises UsageError if the pack exists, InputError if the folder does not.
     """
     folder = expand_home(folder).absolute()
     if not folder.is_dir():
@@ -151,7 +155,10 @@ def _add_folder(source: Path, name: str, should_stop: Stop) -> ModelChange:
 
 
 def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[ModelPart]:
-    """Copy the files that loading may read, links followed; pickles and code stay behind."""
+    """Copy the files that loading may read, and yield the record of each.
+
+    Links are followed. Hidden files, pickles and code are not copied.
+    """
     for path in sorted(source.rglob("*")):
         relative = path.relative_to(source)
         name = relative.as_posix()
@@ -166,13 +173,14 @@ def _copy_files(source: Path, target: Path, should_stop: Stop) -> Iterator[Model
 
 
 def _build_change(model: InstalledModel, path: Path) -> ModelChange:
+    """Return the message that a model was installed, packed or checked at a path."""
     return ModelChange(model.name, model.kind, path, model.revision, len(model.files), model.size)
 
 
 def remove_model(name: str) -> Path:
     """Delete a model from the folder of models.
 
-    Raises UsageError where a project uses it, or it is not there.
+    Raises UsageError if a project uses it or if there is no such model.
     """
     installed = read_installed(name)
     path = installed.path if installed else models_folder() / name
@@ -190,7 +198,7 @@ def remove_model(name: str) -> Path:
 def verify_model(name: str, should_stop: Stop = _never_stop) -> ModelChange:
     """Check every file of an installed model.
 
-    Raises ModelError for one that differs, UsageError if there is none.
+    Raises ModelError if a file has changed, UsageError if no such model was installed.
     """
     model = read_installed(name)
     if model is None:

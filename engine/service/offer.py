@@ -1,4 +1,7 @@
-"""What an adaptation of a project would take and could prove, before it is started."""
+"""The offer to adapt a project: the time it would take, and whether queries can prove a gain.
+
+A *rung* is a kind of queries that can be evidence, such as `judged` or `document`.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ if TYPE_CHECKING:
 
 
 def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
-    """Return what an adaptation takes and could prove.
+    """Return what an adaptation would take, and which queries could prove a gain.
 
-    `timed`: also how long it takes; a reranker that could teach is measured for some seconds.
-    Raises NotBuiltError before the documents are read.
+    `timed`: also estimate how long it takes; a reranker that could be the teacher is timed for some
+    seconds. Raises NotBuiltError before the documents are read.
     """
     from engine.runs.pipeline import find_due_stages
 
@@ -50,7 +53,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         needs = _read_needs(snapshot)
         needed.update(needs.by_rung)
         if counts["judged"] < needed["judged"] and needs.advised_judged:
-            needed["judged"] = needs.advised_judged  # a few more, as a margin
+            needed["judged"] = needs.advised_judged  # what the report advised, with a margin
         rung = _choose_rung(counts, needed)
         index_megabytes = _estimate_index_megabytes(snapshot)
         experience = _find_experience(snapshot)
@@ -63,7 +66,7 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
             helps.append("encoder")
         teacher = None
         if timed:
-            with suppress(EngineError):  # such as a reranker that cannot be loaded: as above
+            with suppress(EngineError):  # such as a reranker that cannot be loaded
                 teacher = estimate_teacher(snapshot)
         if teacher and not teacher.chosen:
             helps.append("teacher")
@@ -88,9 +91,10 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
 
 
 def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> RungName:
-    """Return the kind of evidence that the report would decide by.
+    """Return the rung by whose queries evaluation would decide.
 
-    The first kind with enough queries, otherwise the one with the most that count.
+    That is the first one with enough queries, otherwise the one with the most, where more than
+    `MIN_FOR_SPREAD` count no more.
     """
     for rung in CERTIFYING:
         if counts[rung] >= needed[rung]:
@@ -99,16 +103,18 @@ def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> R
 
 
 class _Needs(NamedTuple):
-    """How many queries of each rung are needed, and how many judged questions were advised."""
+    """The numbers of queries that the last evaluation found necessary."""
 
     by_rung: Mapping[str, int]
+    """Rung → number of queries needed."""
     advised_judged: int | None
+    """Number of judged questions that the report advised."""
 
 
 def _read_needs(snapshot: ProjectSnapshot) -> _Needs:
-    """Return what the last evaluation, which knows how much queries vary, found necessary.
+    """Read from the last report how many queries are needed, given how much their scores vary.
 
-    Nothing before the first evaluation.
+    Before the first evaluation, the result is empty.
     """
     from engine.evaluation.reporting.report import read_report
 
@@ -123,7 +129,7 @@ def _read_needs(snapshot: ProjectSnapshot) -> _Needs:
 
 
 def _find_experience(snapshot: ProjectSnapshot) -> ProjectExperience | None:
-    """Return the experience with adaptations like this one, if there is any."""
+    """Return the measured results of earlier adaptations like this one, None without any."""
     from engine.evaluation.selection import experience_for
     from engine.training.recipe import resolve_config
 
@@ -133,7 +139,11 @@ def _find_experience(snapshot: ProjectSnapshot) -> ProjectExperience | None:
 
 
 def _estimate_flattery(rung: RungName, experience: ProjectExperience | None) -> float:
-    """Return by how many points of semantic search queries of a rung may flatter."""
+    """Return by how many points queries of a rung may overstate the gain in semantic search.
+
+    That is 0 unless the encoder is trained on queries of the same kind. `experience`: see
+    `_find_experience`.
+    """
     if rung not in FLATTERING:
         return 0.0
     known_errors = experience.rung_errors("semantic") if experience is not None else {}
@@ -141,7 +151,7 @@ def _estimate_flattery(rung: RungName, experience: ProjectExperience | None) -> 
 
 
 def _estimate_index_megabytes(snapshot: ProjectSnapshot) -> int:
-    """Return the size of one more vector index on disk; 0 if nothing is embedded yet."""
+    """Return the size of one more vector index on disk in MB; 0 if nothing is embedded yet."""
     from engine.vectors.index_build import index_megabytes
 
     vectors = snapshot.store.artifact(VectorsInfo)

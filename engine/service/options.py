@@ -28,9 +28,10 @@ def settings(project: ProjectFolder, _request: messages.ReadSettings) -> message
 
 
 def _read_preset_values(chosen: Settings) -> dict[str, Any]:
-    """Return the training settings that hold unless project.toml names them.
+    """Return the value that each training setting has if project.toml does not name it.
 
-    They come from the preset, or follow from other settings.
+    It comes from the preset, or follows from other settings. For a setting that project.toml names,
+    it is the value of the preset.
     """
     from engine.training.config import PRESETS
     from engine.training.recipe import config_of
@@ -56,8 +57,8 @@ def change(project: ProjectFolder, request: messages.ChangeSettings) -> messages
 def change_settings(project: ProjectFolder, changes: Mapping[str, Any]) -> Settings:
     """Write changes ("section.key" → value) to project.toml, and return all settings.
 
-    Raises SettingsError, also for the address of a server that must not be used, and UsageError for
-    what can be no path of documents.
+    Raises SettingsError for an invalid value or a server's address that is not allowed, and
+    UsageError for an invalid path of documents.
     """
     from engine.endpoint.address import check_addresses
 

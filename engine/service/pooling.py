@@ -21,12 +21,10 @@ from engine.service.system_lists import SystemLists
 
 @dataclass(frozen=True, slots=True)
 class PooledHit:
-    """A passage to judge, with its whole text.
-
-    `chunk_ids`: all hits with this text.
-    """
+    """A passage to judge, with its whole text."""
 
     chunk_ids: tuple[int, ...]
+    """Ids of all hits with this text."""
     path: str
     place: str
     headings: tuple[str, ...]
@@ -36,8 +34,8 @@ class PooledHit:
 class Pooler:
     """Pools the first `depth` hits of every search mode, and of the base and adapted encoders.
 
-    All rankers take part because a hit that nobody judges counts as wrong. `notes`: messages for
-    the user, each once.
+    A hit that nobody judges counts as wrong, so the hits of all rankers are judged. `notes`:
+    messages for the user, each once.
     """
 
     def __init__(self, project: ProjectFolder, depth: int) -> None:
@@ -64,7 +62,7 @@ class Pooler:
                 failures.append(error)
                 continue
             hits |= {hit.chunk_id: hit for hit in found.hits}
-            if mode == "hybrid":  # its notes are about both rankers
+            if mode == "hybrid":  # the notes of a hybrid search are about both rankers
                 self.notes |= dict.fromkeys(found.notes)
         if len(failures) == len(MODES):
             raise failures[0]
@@ -77,7 +75,7 @@ class Pooler:
 class FocusedPooler:
     """Pools only the passages that can change the comparison of two systems.
 
-    These are the passages in one of both lists only, or at different ranks.
+    These are passages in only one of the two lists, or at different ranks.
     """
 
     def __init__(self, project: ProjectFolder, lists: SystemLists) -> None:
@@ -102,12 +100,12 @@ class FocusedPooler:
         rankings = self._lists.rank(query)
         texts = self._lists.texts(rankings)
         differing = set(differing_passages(*texts))
-        wanted: dict[int, None] = {}  # the ids, each once, in the order of the lists
+        differing_ids: dict[int, None] = {}  # each once, in the order of the lists
         for ranking, ranked_texts in zip(rankings, texts, strict=True):
             for chunk_id, text in zip(ranking.ids, ranked_texts, strict=True):
                 if text in differing:
-                    wanted[chunk_id] = None
-        hits = {hit.chunk_id: hit for hit in self._lists.hits(query, wanted)}
+                    differing_ids[chunk_id] = None
+        hits = {hit.chunk_id: hit for hit in self._lists.hits(query, differing_ids)}
         return _pool_by_text(self._project, query, hits)
 
 
@@ -134,7 +132,7 @@ def open_pooler(
 def _pool_by_text(
     project: ProjectFolder, query: str, hits: dict[int, Hit]
 ) -> tuple[PooledHit, ...]:
-    """Return the hits, each text once, in blind order."""
+    """Return the hits, each text once, in an order that does not reveal their ranks."""
     with closing(project.store()) as store:
         chunks = store.chunks_by_id(hits)
     by_text: dict[str, list[int]] = {}
@@ -153,12 +151,16 @@ def _pool_by_text(
 
 
 def _hash_text(query: str, text: str) -> str:
+    """Return a digest of query and text, by which hits are in a fixed random order."""
     query_and_text = f"{fold(query)}\0{text}"
     return hashlib.sha256(query_and_text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def find_unmarked(hits: Iterable[PooledHit], known: set[int]) -> list[int]:
-    """Return the numbers, from 0, of the hits without a chunk in `known`."""
+    """Return the positions, from 0, of the hits that are not judged.
+
+    `known`: ids of the chunks that are judged for the query.
+    """
     unmarked = []
     for number, hit in enumerate(hits):
         if known.isdisjoint(hit.chunk_ids):

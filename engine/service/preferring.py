@@ -45,21 +45,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A query whose lists people may compare.
-
-    `origin`: who wrote it. `source`: the text that it was generated from; empty if unknown.
-    """
+    """A query whose two result lists people may compare."""
 
     text: str
     origin: Origin = "own"
+    """`own` for a query that people wrote, otherwise how it was generated."""
     source: str = ""
+    """Names the text that it was generated from; empty if unknown."""
 
 
 def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     """Return people's questions, then held-out generated or imported ones, one for each source.
 
-    Extractive queries prove nothing and are left out, as are queries that an adapter was trained
-    on.
+    Extractive queries are left out, because their answers prove nothing, and so are queries that
+    an adapter was trained on.
     """
     generated = generated_questions(snapshot)
     trained = _find_trained_keys(snapshot)
@@ -80,12 +79,12 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
 
 
 def _hash_key(key: str) -> str:
-    """Return a digest, by which questions are in a random order that is the same every time."""
+    """Return a digest of a question's key, by which questions are in a fixed random order."""
     return hashlib.sha256(fold(key).encode()).hexdigest()
 
 
 def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
-    """Return the held-out queries that were generated or imported for training, by their key."""
+    """Return the held-out queries that were generated or imported, by their `question_key`."""
     from engine.evaluation.query_sets import rung_of_query
     from engine.queries.choosing import backend_of_queries
 
@@ -103,9 +102,10 @@ def generated_questions(snapshot: ProjectSnapshot) -> dict[str, Question]:
 
 
 def _build_source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
-    """Return a function that names the source of a query.
+    """Return a function from a query to the name of its source.
 
-    That is the first of its related documents, or its passage if the project has few documents.
+    That is the path of the first of its related documents or, if the project has few groups of
+    related documents, the hash of its passage.
     """
     from engine.metrics.differences import MIN_QUERIES
     from engine.queries.heldout import related_in
@@ -138,14 +138,17 @@ def _read_questions_of_people(snapshot: ProjectSnapshot) -> Iterator[str]:
 
 
 def _find_trained_keys(snapshot: ProjectSnapshot) -> set[str]:
-    """Return the keys of queries that an adapter is trained on."""
+    """Return the `question_key` of each query that an adapter is trained on."""
     return {
         question_key(query.text) for query in snapshot.store.queries() if query.split != "heldout"
     }
 
 
 class ListComparer:
-    """Requests about the lists of one project, whose encoders are loaded once for the process."""
+    """Answers requests to compare the result lists of two systems in one project.
+
+    The systems' encoders are loaded once for the process.
+    """
 
     def __init__(self) -> None:
         self._lists: dict[ListMode | None, SystemLists] = {}
@@ -184,28 +187,28 @@ class ListComparer:
         )
 
     def compare(self, project: ProjectFolder, request: CompareLists) -> TwoLists:
-        """Return both lists of a query, in an order that does not tell the systems.
+        """Return both lists of a query, in an order that does not reveal the systems.
 
         Raises UsageError for a query without words, otherwise as `questions`.
         """
         query = _clean_query(request.query)
         lists = self._open(project, request.mode)
         pair = lists.ready()
-        found = lists.list_hits(query)
-        texts = lists.passage_texts(_chunk_ids(found.reference + found.candidate))
+        hits = lists.list_hits(query)
+        texts = lists.passage_texts(_chunk_ids(hits.reference + hits.candidate))
         if pair.candidate_first(query):
-            first, second = _mark_differences(found.candidate, found.reference, texts)
+            first, second = _mark_differences(hits.candidate, hits.reference, texts)
         else:
-            first, second = _mark_differences(found.reference, found.candidate, texts)
+            first, second = _mark_differences(hits.reference, hits.candidate, texts)
         same = not any(passage.differs for passage in (*first, *second))
         answer = _read_answers(project, pair).get(question_key(query))
         return TwoLists(query, first, second, same, answer, pair.digest)
 
     def prefer(self, project: ProjectFolder, request: Prefer) -> PreferencesShown:
-        """Keep an answer, or withdraw it.
+        """Store the answer which list is better, or withdraw it if `better` is None.
 
-        Raises UsageError if other lists than those shown are compared by now, ProjectBusyError,
-        ResourceError, otherwise as `compare`.
+        Raises UsageError if a new evaluation compares other systems than those whose lists were
+        shown, ProjectBusyError, ResourceError, and what `compare` raises.
         """
         from engine.evaluation.lists.preferences import Preference, drop_preference, keep_preference
 
@@ -224,9 +227,9 @@ class ListComparer:
         else:
             generated = generated_questions(lists.snapshot)
             question = generated.get(question_key(query), Question(query))
-            found = lists.list_hits(query)
-            digests = (_digest(lists, found.reference), _digest(lists, found.candidate))
-            if pair.candidate_first(query):  # as the lists were shown
+            hits = lists.list_hits(query)
+            digests = (_digest(lists, hits.reference), _digest(lists, hits.candidate))
+            if pair.candidate_first(query):  # in the order in which the lists were shown
                 digests = digests[::-1]
             first, second = pair.shown(query)
             preference = Preference(
@@ -243,13 +246,16 @@ class ListComparer:
         return self._summarize(project, lists)
 
     def read(self, project: ProjectFolder, request: ReadPreferences) -> PreferencesShown:
-        """Return what the answers prove. Raises NotBuiltError if there is nothing to compare."""
+        """Return what all answers so far prove.
+
+        Raises NotBuiltError if there are no two systems to compare.
+        """
         return self._summarize(project, self._open(project, request.mode))
 
     def to_judge(self, project: ProjectFolder, request: ReadQuestionsToJudge) -> QuestionsToJudge:
-        """Return the passages that can change the comparison, or all hits if there is none.
+        """Return the passages whose judgment can change the comparison of the two systems.
 
-        Raises what `compare` raises.
+        Without two systems to compare, all hits. Raises what `compare` raises.
         """
         preload()
         from engine.service.judging_queue import KnownAnswers, gather, name_queries, worth_judging
@@ -276,7 +282,10 @@ class ListComparer:
         )
 
     def _summarize(self, project: ProjectFolder, lists: SystemLists) -> PreferencesShown:
-        """Return what the answers about two systems prove, by their e-processes."""
+        """Return what the answers about two systems prove, by their e-processes.
+
+        Only answers about people's own queries can show that the candidate is better.
+        """
         from engine.evaluation.lists.preferences import preferences_between, weigh_preferences
         from engine.evaluation.selection import contenders_of
         from engine.metrics.e_process import THRESHOLD, e_process
@@ -288,11 +297,11 @@ class ListComparer:
         evidence = weigh_preferences(answers, pair)
         counts = e_process(answer.outcome(pair) for answer in answers)
         contender = contenders_of(lists.snapshot).get(mode, ContenderInfo())
-        shown: PreferenceShown = "neither"
+        verdict: PreferenceShown = "neither"
         if evidence.wealth_better >= contender.wealth_needed:
-            shown = "better"
+            verdict = "better"
         elif evidence.wealth_worse >= THRESHOLD:
-            shown = "worse"
+            verdict = "worse"
         return PreferencesShown(
             mode=mode,
             answers=len(_read_answers(project, pair)),
@@ -302,7 +311,7 @@ class ListComparer:
             better=evidence.wealth_better,
             worse=evidence.wealth_worse,
             threshold=contender.wealth_needed,
-            shown=shown,
+            shown=verdict,
             generated=len(answers) - evidence.count,
         )
 
@@ -317,7 +326,7 @@ class ListComparer:
 
 
 def _to_message(question: OpenQuestion) -> QuestionToJudge:
-    """Return a question as interfaces get it: with the passages to judge alone."""
+    """Return a question for user interfaces, with only the passages to judge."""
     passages = []
     for number in question.open:
         hit = question.hits[number]
@@ -338,7 +347,7 @@ def _clean_query(query: str) -> str:
 
 
 def _read_answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
-    """Return the answers about these two systems, by question."""
+    """Return the answers about these two systems, by `question_key`."""
     from engine.evaluation.lists.preferences import read_preferences
 
     systems = frozenset((pair.reference, pair.candidate))
@@ -353,7 +362,10 @@ def _read_answers(project: ProjectFolder, pair: SystemPair) -> dict[str, Any]:
 def _mark_differences(
     first: Sequence[Hit], second: Sequence[Hit], texts: dict[int, str]
 ) -> tuple[tuple[ListedPassage, ...], tuple[ListedPassage, ...]]:
-    """Return both lists with their differences marked, and without scores that tell the system."""
+    """Return both lists with their differences marked, without scores that reveal the system.
+
+    `texts`: the text of each passage, by chunk id.
+    """
     from engine.evaluation.lists.differing import differing_passages
 
     first_texts = [texts[chunk_id] for chunk_id in _chunk_ids(first)]
@@ -379,4 +391,5 @@ def _digest(lists: SystemLists, hits: Sequence[Hit]) -> str:
 
 
 def _chunk_ids(hits: Iterable[Hit]) -> list[int]:
+    """Return the chunk ids of hits, in order."""
     return [hit.chunk_id for hit in hits]

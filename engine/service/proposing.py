@@ -28,7 +28,7 @@ from engine.settings.schema import EncoderSettings
 
 
 def propose_for_project(project: ProjectFolder) -> EncoderProposal:
-    """Propose an encoder for a project: by its documents, or by a sample where none is read yet."""
+    """Propose an encoder for a project by its documents, or by a sample if none was read yet."""
     settings = project.settings()
     lengths: Counter[str] = Counter()
     with suppress(EngineError), closing(project.store()) as store:
@@ -49,7 +49,10 @@ def propose_for_files(
 
 
 def count_languages(texts: Iterable[str]) -> Counter[str]:
-    """Count the characters of texts by language; those in none are left out."""
+    """Return language code → number of characters in texts of this language.
+
+    Texts whose language is not recognised are left out.
+    """
     lengths: Counter[str] = Counter()
     for text in texts:
         code = language_of(text)
@@ -61,9 +64,10 @@ def count_languages(texts: Iterable[str]) -> Counter[str]:
 def _propose(
     lengths: Mapping[str, int], encoder: EncoderSettings, chunk_tokens: int, *, sampled: bool
 ) -> EncoderProposal:
-    """Propose an encoder for texts in these languages, if another than the present one suits.
+    """Propose another encoder for texts in these languages if the present one does not suit.
 
-    `lengths`: characters by language. `sampled`: whether they are those of a sample.
+    `lengths`: language code → number of characters. `encoder`: the present one. `sampled`: whether
+    the texts are only a sample.
     """
     total = sum(lengths.values())
     shares = {code: length / total for code, length in lengths.items()}
@@ -88,7 +92,10 @@ def _propose(
 
 
 def list_offers(shares: Mapping[str, float], machine: Machine) -> Iterator[EncoderOffer]:
-    """List the encoders of the catalogue that are not here, those first that know the most."""
+    """List the encoders of the catalogue that are not installed.
+
+    Those that know most of the text come first. `shares`: language code → share of the text.
+    """
     here = {model.name for model in list_installed()}
     offers = []
     for model in read_catalogue():

@@ -1,4 +1,4 @@
-"""Training queries for a user interface: pages, origins, corrections and deletions."""
+"""Training queries for a user interface: pages of them, their origins, edits and deletions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
     """Return a page of the queries or of the rejected ones, and counts over all queries."""
     from engine.queries.rules.tokens import fold
 
-    wanted = fold(request.text or "")
+    search_text = fold(request.text or "")
 
-    def holds_wanted(text: str) -> bool:
-        return wanted in fold(text)
+    def contains_search_text(text: str) -> bool:
+        return search_text in fold(text)
 
-    matches = holds_wanted if wanted else None
+    matches = contains_search_text if search_text else None
     offset = request.offset
     limit = min(request.limit, MAX_PAGE_LENGTH)
     kind = request.kind
@@ -44,10 +44,10 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
         if request.rejected:
             total, page = store.rejected_page(offset, limit, matches=matches, kind=kind)
         else:
-            total, kept = store.query_page(
+            total, queries_on_page = store.query_page(
                 offset, limit, matches=matches, kind=kind, split=request.split
             )
-            page = [(query, "") for query in kept]
+            page = [(query, "") for query in queries_on_page]
         rows = _build_rows(store, page)
         kinds, splits = store.query_counts()
         artifact = store.artifact(QueriesInfo)
@@ -58,10 +58,10 @@ def queries(project: ProjectFolder, request: messages.ReadQueries) -> messages.Q
 
 
 def examples(project: ProjectFolder, request: messages.ReadExamples) -> tuple[str, ...]:
-    """Return example queries, spread over several sources.
+    """Return example queries of several kinds, to show what one can search for.
 
-    These are judged queries, those of a language model or imported, then questions, titles and
-    headings in documents; extractive queries only if there are no others.
+    First judged queries, then those that a language model wrote or that were imported, then
+    questions, titles and headings in documents. Extractive queries only if there are no others.
     """
     from engine.corpus.text.document_queries import document_queries
     from engine.queries.choosing import is_extractive
@@ -98,9 +98,9 @@ def list_queries(store: Store, rejected: bool = False) -> list[messages.QueryRow
 
 
 def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.QueriesByOrigin:
-    """Return all queries of a project or of one origin, sorted by origin.
+    """Return all queries of a project, or those of one origin, sorted by origin, with their uses.
 
-    Raises UsageError for an unknown origin.
+    The counts are over all origins. Raises UsageError for an unknown origin.
     """
     if origin is not None and origin not in ORIGINS:
         raise unknown_name("origin", origin, ORIGINS, code="origin-unknown")
@@ -117,7 +117,7 @@ def by_origin(snapshot: ProjectSnapshot, origin: str | None = None) -> messages.
 
 
 def _list_with_uses(snapshot: ProjectSnapshot) -> list[messages.QueryOfOrigin]:
-    """Return the queries in documents, the training queries and the judged ones."""
+    """Return the queries written in documents, the training queries and the judged ones."""
     from engine.queries.choosing import MODELS
     from engine.service.query_uses import QueryUses
 
@@ -160,7 +160,7 @@ def _list_with_uses(snapshot: ProjectSnapshot) -> list[messages.QueryOfOrigin]:
 def _build_rows(
     store: Store, queries_and_reasons: Sequence[tuple[Query, str]]
 ) -> list[messages.QueryRow]:
-    """Return queries as rows, with the reasons for which they were rejected, if they were."""
+    """Return a row for each query. The reason says why it was rejected; empty if it was not."""
     cards: dict[int, tuple[str, str]] = {}
     rows = []
     for query, reason in queries_and_reasons:
@@ -228,7 +228,7 @@ def edit_query(project: ProjectFolder, request: messages.EditQuery) -> messages.
 
 
 def delete_queries(project: ProjectFolder, request: messages.DeleteQueries) -> messages.Deleted:
-    """Delete queries, and return how many there were."""
+    """Delete queries, and return how many were deleted."""
     from engine.queries.edits import edit_queries
 
     with project.locked(), disk_errors(NOT_KEPT), closing(project.store()) as store:

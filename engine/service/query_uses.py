@@ -47,6 +47,7 @@ class QueryUses:
         self._trained = {queries[row].id for row in rows}
         held_out = heldout_queries(snapshot, chunks)
         self._held_out = {query.id for query in held_out}
+        # Whether a model wrote held-out queries, so that extractive ones are not measured.
         self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
         self._trained_keys = {
             question_key(query.text) for query in queries if query.split != "heldout"
@@ -71,7 +72,7 @@ class QueryUses:
     def _find_stopping(
         self, snapshot: ProjectSnapshot, queries: Sequence[Query], chunks: Sequence[Chunk]
     ) -> None:
-        """Note the queries that stop the training, if they are enough."""
+        """Record the queries by whose score training stops early, if there are enough of them."""
         store = snapshot.store
         stopping: list[DocumentQuery] = []
         if not uses_imported_validation(snapshot.project, queries):
@@ -119,8 +120,8 @@ class QueryUses:
     def of_judged(self, query: JudgedQuery) -> Use:
         """Return the use of a judged query.
 
-        A query that an adapter was trained on is not measured. A generated one is measured if
-        people have asked none.
+        A query that an adapter was trained on is not measured. A generated query is measured only
+        if no judged query is from people.
         """
         if self._is_trained(query):
             return "unused", "trained"
@@ -135,8 +136,9 @@ class QueryUses:
         return "measured only", None
 
     def _by_people(self, query: JudgedQuery) -> bool:
-        """Return whether people asked a judged query, and no adapter was trained on it."""
+        """Return whether a judged query is from people, and no adapter was trained on it."""
         return question_key(query.text) not in self._generated and not self._is_trained(query)
 
     def _is_trained(self, query: JudgedQuery) -> bool:
+        """Return whether an adapter was trained on a judged query."""
         return question_key(query.text) in self._trained_keys

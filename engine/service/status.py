@@ -18,26 +18,26 @@ from engine.settings.schema import Settings
 
 
 def status(project: ProjectFolder, _request: messages.ReadStatus) -> messages.ProjectStatus:
-    """Return what can be read of the project; `problem` says what cannot."""
+    """Return the state of a project, as far as it can be read; `problem` says what cannot."""
     from engine.project.control import latest_run, with_run_hint
 
-    found = messages.ProjectStatus(str(project.path), project.name)
+    state = messages.ProjectStatus(str(project.path), project.name)
     try:
-        found = replace(found, running=project.is_running())
+        state = replace(state, running=project.is_running())
     except UsageError as error:  # the project is gone
-        return replace(found, problem=error)
-    except EngineError as error:  # such as a read-only disk, which hinders nothing else
-        found = replace(found, problem=error)
+        return replace(state, problem=error)
+    except EngineError as error:  # such as a read-only disk: everything else can still be read
+        state = replace(state, problem=error)
     try:
-        found = replace(found, run=latest_run(project))
+        state = replace(state, run=latest_run(project))
         with closing(project.store()) as store:
             vectors = store.artifact(VectorsInfo)
             asks_server = bool(vectors and vectors.info.endpoint)
-            found = replace(found, counts=store.counts(), asks_server=asks_server)
+            state = replace(state, counts=store.counts(), asks_server=asks_server)
             stages = _list_stage_states(project, project.settings(), store)
-            return replace(found, stages=tuple(stages.values()))
+            return replace(state, stages=tuple(stages.values()))
     except EngineError as error:
-        return replace(found, problem=with_run_hint(project, error))
+        return replace(state, problem=with_run_hint(project, error))
 
 
 def _list_stage_states(

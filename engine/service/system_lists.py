@@ -39,19 +39,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KnownChunks:
-    """The chunks with cached vectors of both encoders.
-
-    `ids` (n,), ascending. `caches`, `places`: by fingerprint, the cached vectors, and the places
-    (n,) of these chunks' vectors among them. `missing`: how many chunks lack one of the vectors.
-    """
+    """The n chunks with cached vectors of both encoders."""
 
     ids: Ids
+    """Ascending (n,)."""
     caches: dict[str, VectorCache]
+    """Fingerprint of an encoder → its cached vectors."""
     places: dict[str, Ids]
+    """Fingerprint of an encoder → the place of each chunk's vector in its cache (n,)."""
     missing: int
+    """Number of other chunks, which lack a vector of either encoder."""
 
     def cosines(self, fingerprint: str, vector: Floats) -> Floats:
-        """Return the cosines (n,) of a query's vector (d,) with an encoder's chunk vectors."""
+        """Return the cosines (n,) of a query's vector (d,) with the chunks' vectors.
+
+        `fingerprint`: that of the encoder of the chunks.
+        """
         from engine.vectors.exact import cosines
 
         all_cosines = cosines(self.caches[fingerprint].blocks, vector)
@@ -61,9 +64,10 @@ class KnownChunks:
 
 @dataclass(frozen=True)
 class SystemRanking:
-    """A query's ranking by one system: the `rankings`, and how evaluation fuses them."""
+    """A query's ranking by one system."""
 
     fused: Fused
+    """The `rankings`, fused as in the evaluation."""
     rankings: Rankings
 
     @property
@@ -137,7 +141,7 @@ class SystemLists:
         self._encode(texts, choices.candidate, pair.candidate.queries)
 
     def _encode(self, texts: Iterable[str], choice: SystemChoice, fingerprint: str) -> None:
-        """Keep the vectors of texts by an encoder, so far as they are new."""
+        """Encode the texts that have no vector by this encoder yet, and keep their vectors."""
         import numpy as np
 
         new = [text for text in texts if (fingerprint, text) not in self._vectors]
@@ -160,7 +164,7 @@ class SystemLists:
         return reference, candidate
 
     def texts(self, rankings: tuple[SystemRanking, SystemRanking]) -> tuple[list[str], list[str]]:
-        """Return the passages in both lists, as `passage_texts`."""
+        """Return the texts of the passages in both lists, see `passage_texts`."""
         first, second = rankings
         texts = self.passage_texts([*first.ids, *second.ids])
         first_texts = [texts[chunk_id] for chunk_id in first.ids]
@@ -191,9 +195,9 @@ class SystemLists:
         return self._listing.hits(query, {}, Fused(order), max(1, len(order)), presence)
 
     def passage_texts(self, chunk_ids: Iterable[int]) -> dict[int, str]:
-        """Return the whole texts of chunks with single blanks, so that copies are one passage.
+        """Return chunk id → its whole text, with single blanks, so that copies have equal texts.
 
-        For a chunk that has just been removed, its id stands for its text.
+        A chunk that has just been removed gets its id as text.
         """
         ids = set(chunk_ids)
         texts = {chunk_id: str(chunk_id) for chunk_id in ids}
@@ -202,7 +206,7 @@ class SystemLists:
         return texts
 
     def _choose_pair(self) -> tuple[ChoicePair, SystemPair]:
-        """Return the two systems as chosen by the evaluation, and as identified for answers."""
+        """Return the two systems as evaluation chose them, and as stored answers identify them."""
         snapshot = self.snapshot
 
         def choose() -> tuple[ChoicePair, SystemPair]:
@@ -253,16 +257,17 @@ class SystemLists:
         return known
 
     def _get_encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
-        """Return the query encoder of a system, which is kept.
-
-        An encoder in use is opened as the graph stored with its index, which loads faster.
-        """
+        """Return the query encoder of a system; once loaded, it is kept."""
         if fingerprint not in self._encoders:
             self._encoders[fingerprint] = self._load_encoder(choice, fingerprint)
         return self._encoders[fingerprint]
 
     def _load_encoder(self, choice: SystemChoice, fingerprint: str) -> QueryEncoder:
-        """Load the query encoder of a system: from an index in use, else the model itself."""
+        """Load the query encoder of a system.
+
+        If an index in use has the encoder, its stored ONNX graph is opened, which is faster than
+        loading the model.
+        """
         kinds: tuple[type[VectorsInfo], ...] = (VectorsInfo, SemanticVectorsInfo)
         for artifact in map(self._loaded.artifact, kinds):
             if artifact is not None and artifact.info.encoder == fingerprint:
@@ -274,7 +279,7 @@ class SystemLists:
         return load_for_search(project, source, settings.max_tokens, adapter, choice.weight)
 
     def _read(self, query: str) -> ParsedQuery:
-        """Return a query with the documents that it names, as search does."""
+        """Parse a query, restricted to the documents that it names, as search does."""
         return self._typed.restrict(self._typed.read(query))
 
     def _rank(
@@ -310,10 +315,10 @@ class SystemLists:
 def _cross_score(
     text: str, rankings: Rankings, fusion: str, ids: Ids, cosines: Floats
 ) -> dict[str, Ranking]:
-    """Return the rankings by BM25 and by meaning, each with the scores of the other's chunks, too.
+    """Return the rankings by BM25 and by meaning, each with the other's chunks and scores added.
 
-    Search does so, unless it fuses by ranks. `cosines` (n,): those of the query `text` with all
-    chunks `ids` (n,), which ascend.
+    Search does the same, unless it fuses by ranks. `ids` (n,): all chunks, ascending. `cosines`
+    (n,): those of the query `text` with these chunks.
     """
     import numpy as np
 

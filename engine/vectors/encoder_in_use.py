@@ -13,15 +13,18 @@ from engine.project.store.artifact_info import EvaluationInfo
 
 @dataclass(frozen=True, slots=True)
 class EncoderInUse:
-    """An adapter's folder (None: the base encoder), its interpolation weight and its scope."""
+    """The encoder of a search mode: the base model with or without an adapter."""
 
     adapter: Path | None
+    """Folder of the adapter; None for the base encoder."""
     weight: float
+    """Interpolation weight of the adapter: 1.0 applies it fully."""
     scope: str
+    """`queries`, `both` (queries and chunks) or `both-then-queries`."""
 
     @property
     def chunk_adapter(self) -> Path | None:
-        """The adapter that chunks are encoded with."""
+        """The adapter that chunks are encoded with; None if the scope is `queries`."""
         return chunk_adapter(self.adapter, self.scope)
 
 
@@ -55,7 +58,7 @@ def has_foreign_adapter(snapshot: ProjectSnapshot) -> bool:
 
 
 def _is_of_another_model(snapshot: ProjectSnapshot, chosen: EvaluationInfo) -> bool:
-    """Tell whether evaluation chose an adapter, and for another model than the present one."""
+    """Tell whether evaluation put an adapter into use that belongs to another model."""
     return bool(chosen.folders_read) and chosen.model != model_fingerprint(snapshot)
 
 

@@ -1,4 +1,4 @@
-"""Exact cosines and products of one vector with a whole table, and exact ranks.
+"""Exact cosines and inner products of one vector with all rows of a table, and exact ranks.
 
 A hundred thousand rows take a few milliseconds.
 """
@@ -13,11 +13,12 @@ import numpy as np
 from engine.core.arrays import Array, Floats, Ids
 
 try:
-    # Installed with usearch. Ten times as fast, as it reads float16 without conversion.
+    # Installed with usearch. Ten times as fast as numpy, as it reads float16 without conversion.
     import numkong
 except ImportError:
     numkong = None  # type: ignore[assignment]
 
+# Number of rows that are converted to float32 at once.
 _BLOCK = 4096
 
 
@@ -42,7 +43,7 @@ def inner_products(blocks: Sequence[Array], vector: Floats) -> Floats:
 
 
 def _compare_block(block: Array, vector: Floats) -> Floats:
-    """Return the cosines (m,) of a vector with a block's rows, by numkong where it helps."""
+    """Return the cosines (m,) of a vector with a block's rows, by numkong if that is faster."""
     row = np.ascontiguousarray(round_to(vector[None], block.dtype))
     if numkong is not None and block.dtype != np.float32 and len(block):
         distances = np.asarray(numkong.cdist(row, block, "angular"))
@@ -74,9 +75,9 @@ def _compare_with_numpy(block: Array, vector: Floats) -> Floats:
 
 
 def ranks(ids: Ids, scores: Floats, positions: Ids) -> Ids:
-    """Return the ranks (k,) among all n, from 1, of the scores at some positions (k,).
+    """Return the ranks (k,), from 1, that the scores at `positions` (k,) have among all scores.
 
-    Equal scores rank in order of `ids` (n,).
+    `scores` (n,): a higher one ranks first; equal scores rank in order of `ids` (n,).
     """
     ascending = np.sort(scores)
     selected = scores[positions]

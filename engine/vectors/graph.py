@@ -1,8 +1,8 @@
 """HNSW graphs (Malkov and Yashunin 2018; usearch) that find candidates in a large file of rows.
 
-A graph is memory-mapped, so that opening it costs nothing. It has its own copy of the rows in int8;
-its candidates are compared exactly afterwards. The copies have equal lengths, so that Euclidean
-distances order them as cosines do, at two thirds of the cost.
+A graph is memory-mapped, so that opening it costs nothing. It has its own copy of the rows in int8,
+so its candidates are compared exactly afterwards. The copies are scaled to equal lengths: Euclidean
+distances then order them as cosines do, at two thirds of the cost.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from engine.core.arrays import Array, Floats, Ranking
 from engine.encoders.graph.native_libraries import prepare_for_usearch
 
-# Measured in docs/log/scale.md.
+# Parameters of HNSW, measured in docs/log/scale.md.
 CONNECTIVITY = 16
 EXPANSION = 80
 PIVOTS = 256
+"""Number of rows by whose nearest one the rows of a block are sorted before they are added."""
 ONE_THREAD = 1000
-"""Up to so many rows one thread builds the graph: it misses no neighbours that others just add."""
+"""Up to so many rows, one thread builds the graph; several may miss rows that are being added."""
 
 
 def graph_of(path: Path) -> Path:
@@ -32,9 +33,9 @@ def graph_of(path: Path) -> Path:
 
 
 def write_graph(path: Path, blocks: Iterable[Array], width: int) -> None:
-    """Build and save the graph of rows, which come in `blocks` (m, D), keyed by their places.
+    """Build the graph of the rows in `blocks` (m, D), and save it to `path`.
 
-    Raises OSError.
+    A row's key is its number among all rows, from 0. `width`: D. Raises OSError.
     """
     prepare_for_usearch()
     from usearch.index import Index
@@ -63,7 +64,7 @@ def write_graph(path: Path, blocks: Iterable[Array], width: int) -> None:
 
 
 def map_graph(path: Path) -> Any:
-    """Map the graph of a file whose checksum has been checked. Raises RuntimeError."""
+    """Memory-map a graph whose checksum has been checked. Raises RuntimeError."""
     prepare_for_usearch()
     from usearch.index import Index
 
@@ -71,11 +72,11 @@ def map_graph(path: Path) -> Any:
 
 
 def find_candidates(graphs: Sequence[tuple[int, Any]], query_row: Floats, wanted: int) -> Ranking:
-    """Return places (m,) of rows nearest to a query (D,), and 1 minus their approximate cosines.
+    """Return the places (m,) of the rows nearest to a query (D,), and their distances (m,).
 
-    `graphs`: (place of the first row, graph). A single graph returns about `wanted` rows. Each of
-    several returns that times the root of its share of all rows: more in total, as each may miss
-    some.
+    A distance is 1 minus the approximate cosine. `graphs`: (place of the first row, graph) of each
+    file. A single graph returns about `wanted` rows. With several graphs, each returns `wanted`
+    times the square root of its share of all rows: more in total, as each may miss some.
     """
     places = [np.empty(0, np.int64)]
     distances = [np.empty(0, np.float32)]
@@ -96,7 +97,7 @@ def find_candidates(graphs: Sequence[tuple[int, Any]], query_row: Floats, wanted
 def _scale_to_int8(rows: Floats) -> NDArray[np.int8]:
     """Return rows (m, D) scaled to equal lengths, in int8.
 
-    Numbers that are ten times as large as the others are clipped.
+    Numbers more than about ten times as large as the others are clipped.
     """
     smallest = np.finfo(np.float32).tiny  # so that a row of zeros is not divided by 0
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
@@ -106,8 +107,8 @@ def _scale_to_int8(rows: Floats) -> NDArray[np.int8]:
 
 
 def _choose_length(width: int) -> float:
-    """Return the length of rows in int8.
+    """Return the Euclidean length to which rows of `width` numbers are scaled.
 
-    A number that is ten times as large as the others then fits into 127.
+    A number that is ten times as large as the others is then at most 127.
     """
     return 127 * max(1.0, math.sqrt(width) / 10)

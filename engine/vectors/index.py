@@ -1,7 +1,7 @@
 """The vector index: a folder with files of rows and a manifest of their checksums.
 
 Files are written once and memory-mapped. An update writes one more file, links to the others and
-notes the deleted rows, so that no large graph is built again.
+records which of their rows are deleted, so that no large graph is built again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from engine.vectors.part import Part
 
 REBUILD_SHARE = 0.2
-"""Beyond this share of deleted rows the index is rebuilt, since every search still reads them."""
+"""Share of deleted rows above which the index is rebuilt, since searches still read them."""
 CANDIDATES_PER_HIT = 8
 """Minimum number of candidates from graphs for each hit asked for."""
 
@@ -45,17 +45,16 @@ class Rows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IndexSizes:
-    """The sizes that decide how an index is written and searched.
-
-    `exact_up_to`: the largest number of rows that are all compared with a query; beyond it, graphs
-    find candidates. `graph_from`: files of more rows then have a graph. `candidates`: the minimum
-    number from graphs, of which the nearer half is compared. `block`: rows converted at once.
-    """
+    """The sizes that decide how an index is written and searched, in rows."""
 
     exact_up_to: int = 100_000
+    """Up to this size of the index, a query is compared with all rows; beyond, graphs are used."""
     graph_from: int = 20_000
+    """In an index with graphs, files of more rows have one."""
     candidates: int = 1024
+    """Minimum number of candidates from graphs, of which the nearer half is compared exactly."""
     block: int = 16_384
+    """Number of rows that are converted at once."""
 
 
 SIZES = IndexSizes()
@@ -64,8 +63,9 @@ SIZES = IndexSizes()
 class VectorIndex:
     """An index of chunk vectors, in the form that a similarity needs.
 
-    `build` and `updated` write one, `open` reads it. The place of a row is its number among the
-    rows of all files.
+    `build` and `updated` write an index, `open` reads it. The *place* of a row is its number among
+    the rows of all files, from 0. A *key* is a chunk id; D is the width of stored rows. `gone`:
+    places of the deleted rows, ascending.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class VectorIndex:
         self._parts = parts
         self._gone = gone
         ids_of_parts = [part.ids for part in parts]
-        # Place of each part's first row, and of the end.
+        # Place of the first row of each part, then the number of all rows.
         self._starts = np.cumsum([0, *map(len, ids_of_parts)])
         self._is_live = np.ones(self._starts[-1], bool)
         self._is_live[gone] = False
@@ -157,7 +157,8 @@ class VectorIndex:
         removed = int(self.manifest["removed"]) + len(replaced)
         gone = distinct(np.concatenate([self._gone, replaced]))
 
-        # The new file takes the rows of the last ones, as long as these are no larger.
+        # The new file also takes the rows of former files, from the last one back, as long as they
+        # have no more rows than it has already.
         ids = [add]
         block = self.sizes.block
         blocks = [_convert_blocks(self.form, vectors, self.manifest["dtype"], block)]
@@ -186,15 +187,15 @@ class VectorIndex:
         return self._write(folder, manifest, new_ids, rows, gone, self.sizes)
 
     def needs_rebuild(self, changed: Ids) -> bool:
-        """Return whether too many rows are deleted for an update that removes or replaces keys.
+        """Return whether an update of these keys would leave too many deleted rows.
 
-        `changed` (n,): these keys; others than those of the index do not count.
+        `changed` (n,): keys to remove or replace; keys that the index does not contain are ignored.
         """
         removed = int(self.manifest["removed"]) + len(self._find_places(changed))
         return removed > REBUILD_SHARE * max(1, self.count)
 
     def _link(self, names: Iterable[str], folder: Path) -> None:
-        """Put files of the index into another folder as well."""
+        """Link files of the index into another folder, or copy them."""
         for name in names:
             try:
                 os.link(self.folder / name, folder / name)
@@ -211,9 +212,10 @@ class VectorIndex:
         gone: Ids,
         sizes: IndexSizes,
     ) -> VectorIndex:
-        """Write one more file of rows, missing graphs, the deleted rows and the manifest.
+        """Write a file with new rows, missing graphs, the deleted rows and the manifest.
 
-        `ids` (n,) and `blocks` (m, D) are the new file's. Returns the opened index.
+        `folder` already contains the files that `manifest` names. `ids` (n,), `blocks` (m, D): the
+        new rows. `gone`: places of the deleted rows. Returns the opened index.
         """
         import numpy as np
 
@@ -336,7 +338,7 @@ class VectorIndex:
 
     def search_among(self, vector: Floats, allowed: Ids, k: int) -> Ranking:
         """Search as `search` does, among the ids `allowed` (n,) only and always exactly."""
-        # First of all, as it rejects an invalid vector even if no key is allowed.
+        # Checks the vector, even if no key is allowed.
         query_row = self.query_row(vector)
         return self._find_nearest(self._find_places(allowed), query_row, k)
 
@@ -345,7 +347,7 @@ class VectorIndex:
         return self._find_nearest(self._places, self.query_row(vector), k)
 
     def _find_nearest(self, places: Ids, query_row: Floats, k: int) -> Ranking:
-        """Return the best k of the rows at `places`; ties, also for the last place, by id."""
+        """Return the ids and similarities of the k nearest rows at `places`; ties by id."""
         import numpy as np
 
         k = max(0, min(k, len(places)))
@@ -403,7 +405,7 @@ class VectorIndex:
 
         wanted = distinct(ids)
         positions = np.searchsorted(self._keys, wanted)
-        # As `wanted` ascends, those that lie beyond the last key are at its end.
+        # `wanted` ascends, so ids above the last key are at its end; leave them out.
         positions = positions[positions < len(self._keys)]
         is_present = self._keys[positions] == wanted[: len(positions)]
         return np.asarray(self._places[positions[is_present]])
@@ -413,12 +415,12 @@ class VectorIndex:
         return self._read_parts(places, lambda part: part.rows)
 
     def _read_parts(self, places: Ids, table: Callable[[Part], Array]) -> Array:
-        """Return the entries of a table of the parts, ids or rows, at `places`."""
+        """Return the ids or rows at `places`; `table` returns those of a whole part."""
         import numpy as np
 
         if len(self._parts) == 1:
             return np.asarray(table(self._parts[0])[places])
-        if not self._parts:  # nor any place
+        if not self._parts:  # an empty index: `places` is empty, too
             dtype = np.dtype(DTYPES[self.manifest["dtype"]])
             return np.empty((len(places), self.manifest["dimension"]), dtype)
         first = table(self._parts[0])
@@ -454,7 +456,7 @@ def _write_graph(path: Path, count: int, manifest: dict[str, Any], block: int) -
 
 
 def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str, size: int) -> Iterator[Array]:
-    """Yield vectors (n, d) as the stored rows of a file, in blocks (m, D)."""
+    """Yield vectors (n, d) as rows in their stored form, in blocks (m, D) of up to `size` rows."""
     import numpy as np
 
     from engine.vectors.exact import round_to
@@ -467,7 +469,7 @@ def _convert_blocks(form: IndexForm, vectors: Rows, dtype: str, size: int) -> It
 
 
 def _read_blocks(part: Part, places: Ids, size: int) -> Iterator[Array]:
-    """Yield the rows of a file at some places, in blocks (m, D)."""
+    """Yield the rows at `places`, counted within the file, in blocks (m, D) of at most `size`."""
     for start in range(0, len(places), size):
         yield part.rows[places[start : start + size]]
 

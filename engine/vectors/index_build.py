@@ -47,14 +47,18 @@ def index_megabytes(chunks: int, dimension: int, dtype: str) -> int:
 
 
 def seconds_a_chunk(encoder: Encoder, texts: Sequence[str]) -> float:
-    """Encode some chunks, and return how long one takes."""
+    """Encode some texts of chunks, and return the seconds for each."""
     start = time.monotonic()
     encoder.encode_chunks(texts)
     return (time.monotonic() - start) / len(texts)
 
 
 class IndexBuild:
-    """The building of one vector index of the chunks `ids` (n,)."""
+    """The building of one vector index of the chunks `ids` (n,).
+
+    `chosen`: the encoder that evaluation chose for this index. `kind`: `VectorsInfo` for the first
+    index, `SemanticVectorsInfo` for that of semantic search.
+    """
 
     def __init__(
         self,
@@ -99,7 +103,10 @@ class IndexBuild:
         return len(cache.open_vectors(encoder.fingerprint, encoder.dimension)) - cached
 
     def publish(self, fingerprint: str, *, alone: bool = False) -> None:
-        """Make the index the current artifact of its kind; `alone`: the only one for both modes."""
+        """Make the index the current artifact of its kind.
+
+        `alone`: both search modes use it, so an index of semantic search is removed.
+        """
         artifact = Artifact(self.info, fingerprint, self._folder)
         replaced = SemanticVectorsInfo if alone else None
         self._context.store.put_artifact(artifact, instead_of=replaced)
@@ -112,10 +119,7 @@ class IndexBuild:
         return self._context.fingerprint
 
     def _build_info(self, encoder: Encoder, *, shared: bool) -> VectorsInfo:
-        """Return the record of this index, of the kind that it is.
-
-        `shared`: see `SemanticVectorsInfo`.
-        """
+        """Return the record of this index; `shared`: see `SemanticVectorsInfo`."""
         info = _build_vectors_info(self._context, encoder, self._chosen, len(self._ids))
         if self._kind is SemanticVectorsInfo:
             return SemanticVectorsInfo(**{**vars(info), "shared": shared})
@@ -125,17 +129,17 @@ class IndexBuild:
         """Report how much disk space and time the second index takes, before it is built."""
         chunks = len(self._ids)
         megabytes = index_megabytes(chunks, encoder.dimension, self._context.settings.vectors.dtype)
-        what = f"{chunks:,} chunks, about {megabytes:,} MB on disk"
+        cost = f"{chunks:,} chunks, about {megabytes:,} MB on disk"
         missing = chunks - cached
         if missing > 0:
             texts = self._context.store.sample_chunk_texts(TIMED)
-            what += f", {approximate_duration(missing * seconds_a_chunk(encoder, texts))}"
+            cost += f", {approximate_duration(missing * seconds_a_chunk(encoder, texts))}"
         self._context.choose(
-            "index", "one more for semantic search", f"{what}; search works meanwhile"
+            "index", "one more for semantic search", f"{cost}; search works meanwhile"
         )
 
     def _write_index(self, folder: Path, encoder: Encoder, cache: EmbeddingCache) -> None:
-        """Embed the chunks, and write their index: an update of a similar one if possible."""
+        """Embed the chunks, and write their index; if possible, as an update of a former one."""
         import numpy as np
 
         from engine.vectors.index import VectorIndex
@@ -150,7 +154,7 @@ class IndexBuild:
         if index is not None and _update(index, folder, self._ids, new, vectors):
             return
         if new is not self._ids:
-            # All chunks have cached vectors now, which are only looked up.
+            # No update was possible. This reads the vectors of all chunks from the cache.
             vectors, _ = self._embed(encoder, cache, self._ids, index, dtype)
         VectorIndex.build(folder, self._ids, vectors, similarity=encoder.similarity, dtype=dtype)
 
@@ -164,7 +168,9 @@ class IndexBuild:
     ) -> tuple[CachedRows, VectorIndex | None]:
         """Embed the chunks `ids` (n,), ascending.
 
-        Returns their vectors, and `index` or the unfinished index that was built on it meanwhile.
+        `index`: the index to be updated, None without one. Returns the vectors and the index to
+        update then: `index`, or an unfinished one that was published meanwhile. `dtype`: the type
+        of stored numbers.
         """
         from engine.vectors.nodes import embedding_on_nodes
         from engine.vectors.partial import PartialIndex, newest_and_smallest_first
@@ -212,9 +218,9 @@ class IndexBuild:
 def _build_vectors_info(
     context: StageContext, encoder: Encoder, chosen: EncoderInUse, chunks: int
 ) -> VectorsInfo:
-    """Return the record of an index of so many chunks, without its kind.
+    """Return the record of an index of so many `chunks`, as `VectorsInfo` whatever its kind.
 
-    `encoder` embeds the chunks; `chosen` is what evaluation chose for chunks and queries.
+    `encoder`: embeds the chunks. `chosen`: what evaluation chose for chunks and queries.
     """
     settings = context.settings.encoder
     source = encoder_source(settings)
@@ -257,9 +263,10 @@ def _choose_storage_type(context: StageContext, encoder: Encoder) -> str:
 def _open_similar(
     context: StageContext, kind: type[VectorsInfo], encoder: Encoder, dtype: str
 ) -> VectorIndex | None:
-    """Return a current index of the same encoder and form, of this kind if possible, to update.
+    """Return a current index with the same chunk vectors and storage form, to be updated, or None.
 
-    That may be an index of the same fingerprint, if only its query encoder is missing or damaged.
+    An index of this `kind` is preferred. It may be complete already, if only its query encoder is
+    missing or damaged.
     """
     if context.forced:
         return None
@@ -303,10 +310,10 @@ def _update(
     embedded: Ids,
     vectors: CachedRows,
 ) -> bool:
-    """Write an index of the chunks `ids` as an update of another one.
+    """Write an index of the chunks `ids` to `folder`, as an update of `index`.
 
-    `vectors`: those of the chunks that are `embedded` now. Returns False, and writes nothing, if
-    more chunks are new than the other index contains, or if it must be rebuilt.
+    `embedded`: ids of the chunks embedded now, `vectors`: their vectors. Returns False, and writes
+    nothing, if more chunks are new than `index` contains, or if it must be rebuilt.
     """
     import numpy as np
 
@@ -322,10 +329,10 @@ def _update(
 def _write_query_encoder(
     context: StageContext, folder: Path, info: VectorsInfo, sample: Sequence[str], loaded: Encoder
 ) -> None:
-    """Put the graph of the query encoder into the index's folder.
+    """Write the ONNX graph of the query encoder into the folder of an index.
 
-    It is that of a current index with the same encoder, or a new one, which is compared with the
-    model on the texts of a sample.
+    The graph of a current index with the same encoder is reused. A new graph is compared with the
+    model on the texts in `sample`. `info`: the record of the index. `loaded`: the chunk encoder.
     """
     kinds: list[type[VectorsInfo]] = [VectorsInfo, SemanticVectorsInfo]
     if not context.forced:

@@ -47,9 +47,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_files(folder: Path, manifest: dict[str, Any]) -> None:
-    """Check that all files are complete.
+    """Check the size and the checksum of each file that the manifest names.
 
-    Raises ValueError, KeyError, TypeError or OSError if one is not.
+    Raises ValueError, KeyError, TypeError or OSError.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Embedding on the nodes of a cluster, which get the weights once and then shards of texts."""
+"""Embedding on the nodes of a cluster: each gets the weights once, then blocks of texts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from engine.core.arrays import Floats
 Texts = Sequence[str]
 NodeArguments = tuple[EncoderSource, str, dict[str, bytes], dict[str, bytes], int, float]
+"""Source, dtype, files of the model and of the adapter, maximum tokens, interpolation weight."""
 
 
 def embedding_on_nodes(
     context: StageContext, encoder: Encoder, adapter: Path | None, weight: float
 ) -> Callable[[Iterable[Texts]], Iterator[Floats]] | None:
-    """Return a function that encodes shards of texts on the nodes, as `encoder` does, in order.
+    """Return a function that encodes shards of texts on the nodes of the cluster, in order.
 
-    None if there is no cluster, or if the encoder has no weights that could be sent to it.
+    The vectors are those of `encoder`. None if there is no cluster, or if the encoder has no files
+    of weights that could be sent.
     """
     if not cluster_address():
         return None
@@ -55,12 +57,12 @@ def embedding_on_nodes(
 
 
 def open_embedding(arguments: NodeArguments) -> Callable[[Texts], Floats]:
-    """Load the encoder on a node, and return its function that encodes chunks.
+    """Load the encoder on a node, and return the function that encodes chunks.
 
-    The files are deleted once it is loaded.
+    The files are deleted once the encoder is loaded.
     """
     source, dtype, model_files, adapter_files, max_tokens, weight = arguments
-    # Windows removes no file that the loaded encoder has mapped.
+    # Windows cannot delete files that the loaded encoder has mapped.
     with TemporaryDirectory(prefix="bmembed-", ignore_cleanup_errors=True) as folder:
         model = Path(folder) / "model"
         adapter = Path(folder) / "adapter"

@@ -1,4 +1,4 @@
-"""A file of an index, with chunk ids and rows. It is written once, and mapped rather than read.
+"""A file of an index, with chunk ids and rows. It is written once and memory-mapped.
 
 Layout, little-endian: ids (n, int64), rows (n, D).
 """
@@ -19,11 +19,14 @@ from engine.vectors.graph import graph_of, map_graph
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The `ids` (n,) and `rows` (n, D) of a file, with a `graph` if they are many."""
+    """A mapped file of an index."""
 
     ids: Ids
+    """Chunk ids (n,)."""
     rows: Array
+    """Stored rows (n, D)."""
     graph: Any = None
+    """The HNSW graph of the rows, None for a small file."""
 
 
 def part_size(count: int, width: int, dtype: np.dtype[Any]) -> int:

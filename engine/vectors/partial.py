@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from engine.encoders.geometry.similarity import Similarity
 
 FIRST_SECONDS = 2.0
-"""No unfinished index is written before: a quick embedding gets only the whole one."""
+"""Time before the first unfinished index, so that a quick embedding writes only the whole one."""
 WORTHWHILE = 0.1
 """Minimum number of new chunks, as a share of the chunks that the present index contains."""
 NEXT_SECONDS = 10.0
 """Minimum time between two unfinished indexes."""
 WAIT_PER_WRITE = 20
-"""The next index is not written before this many times the duration of the last write."""
+"""After a write that took t seconds, the next index is written at least this times t later."""
 
 
 def newest_and_smallest_first(owners: Sequence[int], documents: Sequence[Document]) -> Ids:
-    """Return the rows of chunks (n,) in the order in which to embed them.
+    """Return the order (n,) in which to embed chunks, as positions in `owners`.
 
-    Documents are sorted by the sum of their places by age and by size. `owners` (n,): the document
-    of each chunk.
+    `owners` (n,): the document id of each chunk. Documents are sorted by the sum of two places:
+    among all sorted by age, and among all sorted by size.
     """
     newest_first = sorted(documents, key=lambda document: -document.modified)
     smallest_first = sorted(documents, key=lambda document: document.size)
@@ -53,9 +53,12 @@ def newest_and_smallest_first(owners: Sequence[int], documents: Sequence[Documen
 class PartialIndex:
     """Callback for new vectors in the cache, which publishes an unfinished index now and then.
 
-    Only if it finds more than the present index. An index of another encoder stays until the end,
-    and so does the present one if its rebuilding is forced. `index`: the latest one, on which the
-    next is built. `ids` (n,): the chunks to embed.
+    An index is published only if it contains more chunks than the one that is searched. While an
+    index of another encoder is searched, or if the user forces a rebuild, nothing is published.
+
+    `index`: the latest index, to which new chunks are added; None to start with an empty one. `ids`
+    (n,): the chunks to embed. `info`: returns the record of an index of so many chunks.
+    `first_seconds`, `worthwhile`: see `FIRST_SECONDS`, `WORTHWHILE`.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class PartialIndex:
         indexed = self.index.keys() if self.index else self._ids[:0]
         is_new = is_embedded & ~np.isin(self._ids, indexed)
         count = len(indexed) + int(is_new.sum())
-        # Once all are embedded, the whole index follows at once.
+        # Once all chunks are embedded, the stage itself writes the whole index.
         if not is_embedded.all() and self._finds_more(count):
             vectors = CachedRows(cache, places[is_new], self._similarity)
             self._publish(self._ids[is_new], vectors)
@@ -98,7 +101,7 @@ class PartialIndex:
         self._due = time.monotonic() + max(NEXT_SECONDS, WAIT_PER_WRITE * duration)
 
     def _finds_more(self, count: int) -> bool:
-        """Return whether an index of `count` chunks finds more than the present one."""
+        """Return whether an index of `count` chunks may replace the one that is searched."""
         present = self._present
         if present is None:
             return True
@@ -117,7 +120,7 @@ class PartialIndex:
             if self.index.needs_rebuild(ids):
                 return  # the whole index is built at the end
             count += self.index.count
-        # No name is used twice: searchers would take it for the index that they have opened.
+        # Each index gets a new name: searchers do not reopen a folder of the same name.
         with context.project.building("vectors", f"{context.fingerprint}-{count}") as building:
             if self.index is None:
                 VectorIndex.build(
@@ -130,5 +133,5 @@ class PartialIndex:
         self._present = Artifact(self._info(count), INCOMPLETE, building.name)
         context.store.put_artifact(self._present)
         if replaced is not None and replaced.fingerprint == INCOMPLETE:
-            # Searchers that still use it have it mapped.
+            # On Windows, an index that searchers have mapped cannot be deleted yet.
             try_remove_tree(context.project.path / replaced.folder)

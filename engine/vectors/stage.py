@@ -1,7 +1,7 @@
-"""Stage `embed`: chunks × the encoders that evaluation chose → the vector indexes.
+"""Stage `embed`: embeds the chunks with the encoders that evaluation chose, and writes the indexes.
 
 The first index is that of hybrid search. If semantic search encodes chunks in another way, its own
-index is built after the first, so that search never waits for it.
+index is built afterwards, while the first is already searched.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EmbedStage(Stage):
     artifact = VectorsInfo
 
     def inputs(self, snapshot: ProjectSnapshot) -> dict[str, Any]:
-        """Return what decides the indexes: chunks, encoders in use and the form of storage."""
+        """Return what the indexes depend on: chunks, encoders in use and the form of storage."""
         snapshot.need(CorpusInfo)
         hybrid = encoder_in_use(snapshot, "hybrid")
         semantic = encoder_in_use(snapshot, "semantic")
@@ -134,7 +134,7 @@ STAGE = EmbedStage()
 
 
 def _list_encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dict[str, Any]:
-    """Return what decides the vectors of queries and chunks."""
+    """Return what the vectors of queries and chunks depend on."""
     return {
         "encoder": encoder_fingerprint_of(snapshot, chosen.adapter, chosen.weight),
         "scope": chosen.scope,
@@ -142,10 +142,10 @@ def _list_encoder_inputs(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> dic
 
 
 def _keep_for_semantic(context: StageContext, following: VectorsInfo) -> None:
-    """Keep the current first index for semantic search until its own is built.
+    """Keep the current first index for semantic search until its own index is built.
 
-    Otherwise it would use an encoder that was not chosen for it, if the `following` first index has
-    another one.
+    `following`: the record of the next first index. If that has another encoder, semantic search
+    would otherwise use an encoder that was not chosen for it.
     """
     current = context.store.artifact(VectorsInfo)
     if current is None or current.fingerprint == INCOMPLETE:
@@ -180,7 +180,7 @@ def _verify_semantic(snapshot: ProjectSnapshot, chosen: EncoderInUse) -> None:
 def _delete_unused(context: StageContext) -> None:
     """Delete superseded rows of the database, and cached vectors of encoders no longer in use.
 
-    All indexes must be current.
+    Call this when all indexes are current.
     """
     lexical = context.store.artifact(LexicalInfo)
     if lexical and lexical.info.chunks_fingerprint == context.store.corpus_fingerprint():
@@ -192,7 +192,8 @@ def _delete_unused(context: StageContext) -> None:
             keep.add(vectors.info.chunk_encoder)
     trained = context.store.artifact(AdapterInfo)
     if trained and trained.info.adapter:
-        # People judge and compare its lists later on. If it is damaged, search works without it.
+        # People may still judge and compare the lists of the last trained adapter. If the adapter
+        # is damaged, search works without it.
         folder = context.project.path / trained.info.adapter
         adapter = chunk_adapter(folder, trained.info.adapter_scope)
         with suppress(ModelError):

@@ -25,7 +25,7 @@ from engine.search.workers import ThreadSearcher
 MAX_TEXTS = 2048
 """Maximum number of texts in a request, as OpenAI has it."""
 MAX_SEARCH = 32_768
-"""Maximum size of a search in bytes, as every path is compared with its patterns."""
+"""Maximum size of a search request in bytes, since each of its globs is matched with each path."""
 SIDES: tuple[Side, ...] = get_args(Side)
 """What is encoded: queries or documents."""
 SEMANTIC_SUFFIX = ":semantic"
@@ -37,21 +37,26 @@ Body = TypeVar("Body")
 
 @dataclass(frozen=True)
 class Embeddings:
-    """The body of `/v1/embeddings`.
-
-    `model`: PROJECT, PROJECT:query or PROJECT:document, the latter two like `input_type`; with
-    :semantic after the project for the encoder of semantic search, like `mode`. `terms`: return the
-    BM25 weights of queries as well, for an exported index.
-    """
+    """The body of `/v1/embeddings`."""
 
     model: str
+    """PROJECT, then `:semantic` for the encoder of semantic search, then `:query` or `:document`.
+
+    Both endings are optional: `contracts:semantic:query`.
+    """
     input: tuple[str, ...]
+    """The texts."""
     input_type: Side | None = None
+    """Overrides `:query` or `:document` in `model`."""
     mode: SearchMode | None = None
+    """Overrides `:semantic` in `model`."""
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = None
+    """Must be the encoder's dimension, if it is given."""
     terms: bool = False
+    """Return the BM25 weights of queries as well, for an exported index."""
     user: str | None = None
+    """Ignored."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,13 @@ class Rerank:
     """The body of `/v1/rerank`."""
 
     model: str
+    """As in `Embeddings`; only the project counts."""
     query: str
     documents: tuple[str, ...]
     top_n: int | None = None
+    """Maximum number of results; None for all."""
     return_documents: bool = False
+    """Return the texts as well."""
 
 
 class LocalApi:
@@ -126,7 +134,7 @@ class LocalApi:
         return {"object": "list", "data": models}
 
     def _search(self, request: Request) -> Any:
-        """Search a project. Its body: the fields of `Search`, and `project`."""
+        """Search a project. The body has the fields of `Search`, and `project`."""
         if len(request.body) > MAX_SEARCH:
             what = f"A search request is limited to {MAX_SEARCH:,} bytes."
             raise Refused(413, "request-too-large", what)
@@ -136,7 +144,7 @@ class LocalApi:
         params["mode"] = read_mode(params.get("mode"))
         search = _parse_params(lambda given: read_request("search", given), params)
         worker = self._worker(label)
-        # A search that needs no encoder does not wait for those that do.
+        # A search without the encoder does not wait for searches with it.
         light = worker.do(lambda searcher: is_light(search, searcher), light=True)
         result = worker.do(lambda searcher: answer(searcher, search), light=light)
         if result["problem"]:
@@ -144,7 +152,7 @@ class LocalApi:
         return result
 
     def _embeddings(self, request: Request) -> Any:
-        """Encode texts. Its body: `Embeddings`, where `input` may be a single text."""
+        """Encode texts. The body is that of `Embeddings`, where `input` may be a single text."""
         params = _read_body(request)
         if isinstance(params.get("input"), str):
             params["input"] = [params["input"]]
@@ -179,7 +187,10 @@ class LocalApi:
         return answer
 
     def _rerank(self, request: Request) -> Any:
-        """Score documents for a query, best first. Its body: `Rerank`; documents may be objects."""
+        """Score documents for a query, best first.
+
+        The body is that of `Rerank`, where documents may also be objects with a `text`.
+        """
         params = _read_body(request)
         documents = params.get("documents")
         if isinstance(documents, list):
@@ -211,8 +222,8 @@ class LocalApi:
     def _parse_model(self, model: str) -> tuple[str, SearchMode, Side]:
         """Return the project, search mode and side in the name of a model.
 
-        By default, it encodes documents for hybrid search. A project's own name may end like that
-        of a side or mode.
+        By default, it encodes documents for hybrid search. A project may itself be called
+        `notes:query`, so labels of projects are compared first.
         """
         side: Side = "document"
         for ending in SIDES:
@@ -234,9 +245,9 @@ class LocalApi:
 
 
 class _Worker:
-    """Two threads of a project, each with its searcher, which is not thread-safe.
+    """Two threads of a project, each with a searcher of its own, which is not thread-safe.
 
-    One is for `light` tasks, which need no encoder, the other for those that do.
+    One thread runs `light` tasks, which need no encoder, the other all others.
     """
 
     def __init__(self, folder: ProjectFolder, seconds: float) -> None:
@@ -280,7 +291,7 @@ def _add_terms(
 
 
 def _parse_params(read: Callable[[Any], Body], params: Any) -> Body:
-    """Return what `read` makes of params. Raises UsageError if they are invalid."""
+    """Return the request that `read` makes of params. Raises UsageError if they are invalid."""
     try:
         return read(params)
     except (TypeError, ValueError) as error:
@@ -305,7 +316,7 @@ def _check_count(name: str, texts: Sequence[str]) -> None:
 
 
 def _check_time(seconds: float) -> Callable[[int], None]:
-    """Return a callback that ends the work between two batches when its time is over."""
+    """Return a callback for progress that raises ResourceError once `seconds` have passed."""
     end = time.monotonic() + seconds
 
     def check(_done: int) -> None:

@@ -32,19 +32,21 @@ SEND_SECONDS = 60.0
 POLL_SECONDS = 0.5
 """Interval at which the listener checks whether to stop."""
 LINGER_SECONDS = 1.0
-MAX_LINGER = 1_000_000
-"""What a refused client still sends is read for as long, up to so many bytes.
+"""How long to go on reading what a refused client sends.
 
-If it were not read, the system would reset the connection, and the client would not get the answer.
+Otherwise the system would reset the connection, and the client would not get the answer.
 """
+MAX_LINGER = 1_000_000
+"""Maximum number of bytes that are read then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request with its body; `path` as it was sent, without a query string."""
+    """A request with its body."""
 
     method: str
     path: str
+    """The path as it was sent, without a query string."""
     body: bytes
 
 
@@ -72,9 +74,9 @@ def error_body(status: int, code: str, what: str) -> dict[str, Any]:
 
 
 def loopback_address(text: str) -> tuple[str, int]:
-    """Return host and port of `127.0.0.1:8080`, `localhost:8080` or `[::1]:8080`.
+    """Return host and port of an address such as `127.0.0.1:80`, `localhost:80` or `[::1]:80`.
 
-    Port 0 stands for any free port. Raises UsageError.
+    Port 0 means any free port. Raises UsageError for an address that is invalid or not loopback.
     """
     host, _, port = text.rpartition(":")
     if host == "localhost":
@@ -107,10 +109,10 @@ def loopback_address(text: str) -> tuple[str, int]:
 
 
 class Listener:
-    """A listening socket with its `url`.
+    """A listening socket with its `url`; `respond` answers requests that have the `token`.
 
-    `head_seconds`, `body_seconds`: time limits for the whole head and body of a request. Raises
-    UsageError if the port is not available.
+    `head_seconds`, `body_seconds`: time limits for the whole head and the whole body of a request.
+    Raises UsageError if the port is not available.
     """
 
     def __init__(
@@ -147,7 +149,7 @@ class Listener:
         self._free_places = threading.BoundedSemaphore(max_connections)
 
     def serve(self, stop: threading.Event) -> None:
-        """Answer until `stop` is set. Clients beyond `max_connections` wait for their turn."""
+        """Answer until `stop` is set. At most `max_connections` clients are served at once."""
         with self._socket:
             while not stop.is_set():
                 if not self._free_places.acquire(timeout=POLL_SECONDS):
@@ -199,7 +201,7 @@ class _Connection:
                 self._refuse(Refused(408, "request-too-slow", what))
 
     def _refuse(self, refused: Refused, *, without_body: bool = False) -> None:
-        """Send the answer, and read on so that a client that is still sending gets it."""
+        """Send the answer, then read on (see `LINGER_SECONDS`), so that the client gets it."""
         with suppress(h11.LocalProtocolError):  # an answer has been sent in part
             self._send(refused.answer, without_body=without_body)
         self._client.shutdown(socket.SHUT_WR)
@@ -231,7 +233,7 @@ class _Connection:
         return self._client.recv(8_192)
 
     def _read_request(self, head: h11.Request) -> Request:
-        """Read the body of an admissible request. Raises Refused."""
+        """Check the head of a request, and read its body. Raises Refused."""
         self._check(head)
         self._deadline = time.monotonic() + self._listener.body_seconds
         if self._http.they_are_waiting_for_100_continue:
@@ -246,7 +248,7 @@ class _Connection:
 
     def _check(self, head: h11.Request) -> None:
         """Check everything in the head of a request but its path. Raises Refused."""
-        # h11 gives the names in lower case.
+        # h11 returns the names of headers in lower case.
         headers: defaultdict[bytes, list[bytes]] = defaultdict(list)
         for name, value in head.headers:
             headers[name].append(value)
@@ -270,7 +272,7 @@ class _Connection:
             raise Refused(400, "request-malformed", "The target of the request must be a path.")
 
     def _send(self, answer: Answer, *, without_body: bool) -> None:
-        """Send an answer; to HEAD `without_body`."""
+        """Send an answer; `without_body`: only the head, as HEAD requests."""
         data = json.dumps(answer.data).encode()
         headers = [
             ("Content-Type", "application/json"),
@@ -287,5 +289,6 @@ class _Connection:
         self._write(b"".join(self._http.send(event) or b"" for event in events))
 
     def _write(self, data: bytes | None) -> None:
+        """Send bytes to the client. Raises OSError."""
         self._client.settimeout(SEND_SECONDS)
         self._client.sendall(data or b"")

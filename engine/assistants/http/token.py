@@ -23,9 +23,10 @@ def token_file() -> Path:
 
 
 def read_token(path: Path) -> str:
-    """Read the token, or make one if there is none.
+    """Read the token, or write a new one if there is no file.
 
-    Raises InputError if others could know or choose the token, EngineError.
+    Raises InputError if other users may read or write the file, or if the token is too short;
+    EngineError if the file cannot be used.
     """
     with disk_errors(f"{path} could not be used."):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""Numbers in a text: amounts, days, telephones, accounts, units, and words before numbers."""
+"""Numbers in a text: amounts, days, telephone and account numbers, units, and numbered words."""

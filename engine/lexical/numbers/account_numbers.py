@@ -63,7 +63,7 @@ _REST = "|".join(
     )
 )
 HINT = rf"\d\d(?:{_CHECK_DIGITS}){_MARK}(?:{_REST})"
-"""A pattern of what such a number contains, which begins with a digit: 89 3704 0044."""
+"""A pattern that finds such a number from its check digits on: 89 3704 0044."""
 
 
 def read_account_number(compound: str) -> tuple[str, ...]:
@@ -78,11 +78,11 @@ def read_account_number(compound: str) -> tuple[str, ...]:
     if not match:
         return ()
     characters = "".join(filter(str.isalnum, compound))
-    # Written as one word, it has no groups to read.
+    # Written without marks, it is an ordinary code.
     if len(characters) == len(compound):
         return ()
     code = split_letters_from_digits(characters)
-    # What the registry does not confirm must be written in groups of four.
+    # A number that the registry does not confirm must be written in groups of four.
     if not _is_registered(characters, is_apart=match["apart"] is not None):
         if _is_in_fours(compound, characters):
             return (code,)
@@ -96,7 +96,7 @@ def read_account_number(compound: str) -> tuple[str, ...]:
 def _is_registered(characters: str, *, is_apart: bool) -> bool:
     """Return whether a number has the length of its country, and enough digits.
 
-    If its country stands apart (`is_apart`), the check digits must be right, too.
+    If a mark follows the country (`is_apart`, as in `de 89`), the check digits must be right, too.
     """
     country = characters[:2]
     rest = characters[4:]

@@ -25,7 +25,7 @@ _SPACE = rf"[{BLANK}]{{1,2}}"
 # Where a line may end within a day: 17. Mai / 2031.
 _GAP = rf"(?:[{BLANK}]{{1,2}}|[{BLANK}]?\n[{BLANK}]*)"
 _HYPHEN = "\u2010\u2011-"
-# What separates the groups of an amount, beside a comma or a full stop: 12'750 or 12 750.
+# Separates the groups of an amount, as commas and full stops do: 12'750 or 12 750.
 _GROUP = rf"['\u2019{BLANK}]"
 # A figure does not end before a letter, nor within a longer one: 12.5 is none in 12.5.3.
 _END = rf"(?!\w|[.,]\d|[./{_HYPHEN}]\w)"
@@ -54,7 +54,7 @@ _DAY = (
 _DAY_AFTER_MONTH = rf"[^\W\d_]{{3,10}}\.?{_GAP}\d{{1,2}}(?:st|nd|rd|th)?,?{_GAP}\d{{4}}"
 # 0171 234 5678
 _GROUPS = rf"\d{{2,8}}(?:[{BLANK}]\d{{2,8}}){{1,7}}(?![{BLANK}]?\d)"
-# (030) 1234-567, of which the bracket before is left out
+# (030) 1234-567, from the 0 on
 _MORE_DIGITS = rf"(?:[{BLANK}{_HYPHEN}]\d{{2,8}}){{0,4}}(?![{BLANK}]?\d)"
 _AREA = rf"(?<=\()\d{{2,6}}\)[{BLANK}]?\d{{2,8}}{_MORE_DIGITS}"
 # 4 006381 333931, the number under a bar code
@@ -90,7 +90,7 @@ _BEHIND_DIGIT = "|".join(
         rf"[a-z.]{{0,2}}{_GAP}[^\W\d_]",  # 17th of
     )
 )
-# It begins with a set of characters, which is fast to look for.
+# A pattern that begins with a set of characters is found fast.
 _DIGIT_HINT = re.compile(rf"[+\d](?:{_BEHIND_DIGIT})")
 _LETTER_HINT = re.compile(
     "|".join(
@@ -126,27 +126,27 @@ _MIN_YEAR = 1000
 _MAX_YEAR = 2999
 # Years of two digits below this belong to the twenty-first century.
 _THIS_CENTURY = 70
-# What a day may hold beside its number, its month and its year.
+# What may stand in a day besides its number, month and year.
 _PARTICLES = frozenset(("of", "de", "st", "nd", "rd", "th", "er"))
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """The meanings of a figure.
-
-    `codes` has one code for each reading. `digits` are the same as plain numbers, which are words
-    and have no code of their own in a text. `words` are further words that stand for it.
-    """
+    """The meanings of a figure."""
 
     codes: tuple[str, ...]
+    """One code for each reading: `12.750` → `12750.0`, `12.75`."""
     digits: tuple[str, ...] = ()
+    """The readings that are whole numbers, in plain digits: `12750`. They are words in a text."""
     words: tuple[str, ...] = ()
+    """Other words that mean the same: `dotnet` for `.net`."""
 
 
 def compound_pattern_for(text: str, *, any_case: bool = False) -> re.Pattern[str]:
-    """Return the pattern of a text's compounds, with figures and lookalikes as wholes.
+    """Return the pattern that splits a text into compounds.
 
-    The text is in lower case, unless `any_case` is set.
+    A figure such as `17 May 2031` is one compound, and so is what only looks like one. The text is
+    in lower case, unless `any_case` is set.
     """
     return _choose_pattern(text, _AFTER_DIGIT, any_case)
 
@@ -154,8 +154,8 @@ def compound_pattern_for(text: str, *, any_case: bool = False) -> re.Pattern[str
 def find_parts(lookalike: str, *, any_case: bool = False) -> Iterator[tuple[int, str]]:
     """Yield the parts of a compound that only looked like a figure, with their offsets.
 
-    What looked like a telephone number may hold amounts and days: `0 – 250 000`. Parts that only
-    look like figures are split into words.
+    What looked like a telephone number may contain amounts and days: `0 – 250 000`. Parts that are
+    not figures either are split into words.
     """
     pattern = _choose_pattern(lookalike, _AFTER_DIGIT_WITHOUT_TELEPHONES, any_case)
     for part in pattern.finditer(lookalike):
@@ -168,7 +168,10 @@ def find_parts(lookalike: str, *, any_case: bool = False) -> Iterator[tuple[int,
 
 
 def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[str]:
-    """Return the pattern of a text's compounds, with those figures that its hints allow."""
+    """Return the pattern of a text's compounds, with only the figures that the text may contain.
+
+    `after_digit`: the pattern of figures that begin with a digit.
+    """
     lower = text.lower() if any_case else text
     alternatives = [compound_pattern().pattern]
     if ".net" in lower or _LETTER_HINT.search(text):
@@ -184,7 +187,7 @@ def _choose_pattern(text: str, after_digit: str, any_case: bool) -> re.Pattern[s
 
 @lru_cache(maxsize=16)
 def _compile_pattern(alternatives: tuple[str, ...], any_case: bool) -> re.Pattern[str]:
-    """Compile a pattern of the first alternative that fits at a place."""
+    """Compile the alternatives into one pattern; the first that matches counts."""
     return re.compile("|".join(alternatives), re.IGNORECASE if any_case else 0)
 
 
@@ -219,7 +222,7 @@ def read_figure(compound: str) -> Figure | None:
 
 
 def _read_amount(amount: str) -> Figure:
-    """Read an amount. As plain numbers count its whole values above 999."""
+    """Read an amount. Its whole values above 999 are also plain numbers (`digits`)."""
     values = tuple(dict.fromkeys(_read_values(amount)))
     whole_numbers = [value.removesuffix(".0") for value in values if value.endswith(".0")]
     return Figure(values, tuple(number for number in whole_numbers if len(number) > 3))
@@ -234,9 +237,9 @@ def _read_groups(groups: str) -> Figure | None:
 
 
 def _build_number(groups: str, numbers: tuple[str, ...]) -> Figure:
-    """Build the figure of a number in groups, which may be read as several `numbers`.
+    """Build the figure of a number in groups; `numbers`: its readings, in plain digits.
 
-    If it is typed with marks between the groups (`030/1234-567`), it is also a code as typed.
+    If marks separate the groups (`030/1234-567`), the number as typed is also a code.
     """
     codes = [f"{number}.0" for number in numbers]
     has_blanks = any(blank in groups for blank in BLANK)
@@ -248,7 +251,7 @@ def _build_number(groups: str, numbers: tuple[str, ...]) -> Figure:
 def _read_values(amount: str) -> Iterator[str]:
     """Yield the values of an amount: `9,90` is 9.9, and `12.750` is 12750 or 12.75.
 
-    A single mark before exactly three digits may separate groups or decimals.
+    A mark before exactly three digits may separate groups or decimals.
     """
     marks = re.sub(r"\d", "", amount)
     *groups, last = re.split(r"\D", amount)

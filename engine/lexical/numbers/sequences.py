@@ -1,6 +1,7 @@
 """Words and numbers that say more together: `Windows 10`, `Annex III`, `45 Nm`, `May 2031`.
 
-BM25 knows no order of words, and a number is in many chunks. So such a sequence has a code.
+BM25 ignores the order of words, and many chunks contain the same number. So each sequence is
+indexed as a code: `=windows-10`, `=annex-3`, `=45-nm`, `=2031-05`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from engine.lexical.numbers import units
 from engine.lexical.numbers.figures import MONTHS
 
 Span = tuple[int, int]
-# No code of anything else begins with it.
+# First character of the code of a sequence; no other code begins with it.
 _MARK = "="
 _WORD = re.compile(r"[^\W\d_]{1,30}")
 # 10, 3a, 3.11.4 or v18.16.0-rc1
@@ -41,7 +42,7 @@ _MAX_TIME = 8
 # First characters of numbers, versions and Roman numbers.
 _STARTS = frozenset("0123456789vix")
 _HALVES = frozenset(("am", "pm", "uhr"))
-# What stands behind a time of day.
+# Words that follow the number in a time of day.
 _CLOCK = frozenset(("am", "pm", "a.m", "p.m", "uhr", "h"))
 _PARTICLES = frozenset(("of", "de"))
 _ROMAN = "ii iii iv vi vii viii ix xi xii xiii xiv xv xvi xvii xviii xix xxi xxii xxiii xxiv xxv"
@@ -50,7 +51,7 @@ _ROMAN_NUMBERS = dict(zip(_ROMAN.split(), map(str, _ROMAN_VALUES), strict=True))
 
 
 class Occurrence(NamedTuple):
-    """The span of a time or a date in a text, and its codes."""
+    """A time or a date in a text: its span and its codes."""
 
     span: Span
     codes: list[str]
@@ -62,7 +63,7 @@ def is_sequence(code: str) -> bool:
 
 
 def find_places(compounds: Sequence[str]) -> list[int]:
-    """Return the places of the lower-case compounds that may be numbers: 10, v18 or iii."""
+    """Return the positions of the lower-case compounds that may be numbers: 10, v18 or iii."""
     return [
         place
         for place, compound in enumerate(compounds)
@@ -132,7 +133,10 @@ def _find_day(number: str, name: str) -> tuple[str, ...]:
 
 
 def find_other_spelling(code: str) -> str:
-    """Return the code of `Windows10` for that of `Windows 10`, or the reverse, or nothing."""
+    """Return the code of `Windows10` for that of `Windows 10`, and the reverse.
+
+    `=windows-10` ↔ `windows-10`; an empty text for other sequences, such as `=45-nm`.
+    """
     if not is_sequence(code):
         return f"{_MARK}{code}"
     return code[1:] if code[1].isalpha() else ""
@@ -152,7 +156,7 @@ def find_within(compound: str) -> list[str]:
 
 
 def find_in_day(day: str) -> list[str]:
-    """Return the codes of the month and of the day without its year of a day in ISO 8601."""
+    """Return the codes within a day: `=2031-05` and `=-05-17` for `2031-05-17`."""
     year, month, number = day.split("-")
     return [_format_month(year, int(month)), _format_day(int(month), int(number))]
 
@@ -190,7 +194,10 @@ def _is_time(match: re.Match[str]) -> bool:
 
 
 def _may_contain_time(compounds: Sequence[str], places: Iterable[int]) -> bool:
-    """Tell at first sight whether compounds may contain a time of day: 14 and 30, or 9pm."""
+    """Tell by a quick test whether a text may contain a time of day: `14:30` or `9pm`.
+
+    `compounds`, `places`: see `find_times`.
+    """
     for place in places:
         number = compounds[place]
         following = "".join(compounds[place + 1 : place + 2])

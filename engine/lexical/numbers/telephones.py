@@ -27,7 +27,7 @@ _HAS_ENOUGH_DIGITS = rf"(?=\+?(?:[{BLANK}/\u2010-\u2013().-]{{0,4}}\d){{{_MIN_DI
 PATTERN = rf"{_HAS_ENOUGH_DIGITS}(?:{_INTERNATIONAL}|{_NATIONAL})(?!{_MORE_DIGITS_FOLLOW})"
 """A pattern of what may be a telephone number that begins with `+` or 0."""
 HINT = rf"(?<=\+){_SPACE}?\d|{_SPACE}?[/\u2013-]{_SPACE}\d|\){_SEPARATOR}\d"
-"""A pattern of what such a number has behind a digit or a plus sign, if others do not have it."""
+"""A pattern of what follows a digit or plus sign in such a number, but in no other figure."""
 _IS_TELEPHONE = re.compile(PATTERN)
 _TRUNK_PREFIX = "(0)"
 # The countries of one and two digits (ITU-T E.164); all others have three.
@@ -37,9 +37,10 @@ _SHORT_CODES = re.compile(
 
 
 def read_telephone(compound: str) -> tuple[str, ...]:
-    """Return the digits of a telephone number, and those within its country without the trunk 0.
+    """Return the digits of a telephone number, then those without country code and trunk 0.
 
-    Returns nothing for a compound that is no such number, or too short for one.
+    `+49 (0)40 1234567` gives `49401234567` and `401234567`. Returns nothing for a compound that is
+    not a telephone number.
     """
     if compound[:1] not in ("+", "0"):
         return ()
@@ -50,7 +51,7 @@ def read_telephone(compound: str) -> tuple[str, ...]:
     if compound.startswith("+"):
         national = digits[_count_country_digits(digits) :]
     elif compound.startswith("00") and not compound.isdigit():
-        # Digits alone are more often a number filled up with zeros: 0012345678.
+        # Without marks, 00 is more often the filling of another number: 0012345678.
         international = digits[2:]
         national = international[_count_country_digits(international) :]
     national = national.lstrip("0")

@@ -58,9 +58,9 @@ _MEASURE = re.compile(rf"(\d+)({PATTERN})")
 
 
 def find_symbol(word: str) -> str:
-    """Return a unit as `5 kg` has it, given in lower case, as a symbol or by its name; or nothing.
+    """Return the symbol of a unit, given in lower case: `kg` for `kilograms` and for `kg`.
 
-    `kilograms` is `kg`.
+    Returns an empty text for other words.
     """
     if word in _SYMBOL_OF_NAME:
         return _SYMBOL_OF_NAME[word]
@@ -68,6 +68,6 @@ def find_symbol(word: str) -> str:
 
 
 def split_measure(word: str) -> tuple[str, ...]:
-    """Return the number and the unit of a lower-case word such as `75kw`, else nothing."""
+    """Return the number and unit of a lower-case word: `75` and `kw` of `75kw`, else nothing."""
     match = _MEASURE.fullmatch(word)
     return match.groups() if match else ()

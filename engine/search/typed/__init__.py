@@ -1,8 +1,8 @@
-"""What a query means in a project: where to search, under which conditions, for which words.
+"""What a query means in a project: the documents to search, the conditions and the words.
 
-BM25 knows which chunks may contain a word. If a word must occur as it was typed, or if BM25 does
-not know a chunk yet, the text is read. So every hit meets the conditions, whichever ranker returned
-it.
+The BM25 index lists the chunks that may contain a word. If the word must occur exactly as typed, or
+if a chunk is not indexed yet, its text is read. So every hit meets the conditions, whichever ranker
+returned it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,18 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
 
 MIN_LIKE_LENGTH = 100
-"""Minimum length in characters of a passage that resembles a document."""
+"""Minimum length in characters of a hit for `like:`; shorter ones come last."""
 BLOCK = 2_000
 """Number of chunks that are read at once."""
 MUCH_RARER = 20
-"""How many times rarer than a similar word a word of the documents counts as a misspelling."""
+"""A word that is this many times rarer than a similar one counts as a misspelling of it."""
 SURE_LETTERS = 4
 """Minimum length of an unfinished word to look up in BM25; few stop words are as long."""
 LONG_WORD = 8
-"""Length from which two letters may be wrong, not one: `signs` is no slip for `signals`."""
+"""In words of at least this length, two letters may be wrong, in shorter ones only one.
+
+So `signs` is no misspelling of `signals`.
+"""
 
 
 _BLANK = re.compile(r"\s")
@@ -47,7 +50,7 @@ _BLANK = re.compile(r"\s")
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Chunk ids (n,) that may contain a clause; with `certain`, they all do."""
+    """Ids (n,) of the chunks that may contain a clause; if `certain`, all of them do."""
 
     ids: Ids
     certain: bool = False
@@ -56,7 +59,7 @@ class Candidates:
 class TypedQueries:
     """Completes parsed queries for a project, and evaluates their conditions. Not thread-safe.
 
-    `lag` tells which documents BM25 does not know yet.
+    `lag` tells whether there are chunks that the BM25 index does not contain yet.
     """
 
     def __init__(self, loaded: LoadedProject) -> None:
@@ -64,10 +67,10 @@ class TypedQueries:
         self.lag = LagMonitor(loaded)
 
     def read(self, typed: str, *, syntax: bool = False) -> ParsedQuery:
-        """Return a query with its words as texts have them, and the document that hits resemble.
+        """Read a query as typed, and look up the document of `like:`.
 
-        Control characters are dropped, and spaced-out letters joined. `syntax`: the query may
-        contain operators.
+        As in the text of documents, control characters are dropped and spaced-out letters joined.
+        `syntax`: the query may contain operators.
         """
         encodable = typed.encode("utf-8", "replace").decode()  # without half surrogate pairs
         text = restore_text(encodable)
@@ -83,10 +86,10 @@ class TypedQueries:
         return query
 
     def restrict(self, query: ParsedQuery, where: SearchFilter | None = None) -> ParsedQuery:
-        """Return a query with the documents to search in.
+        """Return a query restricted to the documents that pass the filter `where`.
 
-        These are the documents that pass the filter. If the query names some of them, only those,
-        and their names are no longer part of the query.
+        If the query names files among them, only these are searched, and their names are removed
+        from the query.
         """
         passing = self._filter_documents(where)
         settings = self._loaded.settings().search
@@ -120,7 +123,7 @@ class TypedQueries:
         return find_unmet(where, self._loaded.documents().values(), self._find_containers)
 
     def find_allowed(self, query: ParsedQuery) -> Ids | None:
-        """Return the chunks (n,) of the query's documents that meet all its conditions.
+        """Return the ids (n,) of the chunks in the query's documents that meet all its conditions.
 
         Returns None if all chunks are allowed.
         """
@@ -143,10 +146,10 @@ class TypedQueries:
         allowed: Ids | None,
         min_score: float | None,
     ) -> str:
-        """Return which conditions no passage meets, or an empty text if `find_unmet` explains it.
+        """Return a sentence on why a search has no hits, empty if `find_unmet` explains it.
 
         `where`: the filter that the query's documents pass. `allowed`: the chunks that meet the
-        conditions of the query as well.
+        conditions of the query as well; None for all.
         """
         if query.documents is not None and not query.documents:
             if where and not self.find_unmet(where):
@@ -162,7 +165,7 @@ class TypedQueries:
         return f"{describe_no_word(query, where, allowed)}."
 
     def _find_failing(self, query: ParsedQuery) -> list[str]:
-        """Return the conditions that no passage meets, even each for itself."""
+        """Return the conditions that no passage meets, each tried alone."""
         failing = []
         for clause in query.clauses:
             single = ParsedQuery("", "", (clause,), documents=query.documents)
@@ -172,9 +175,9 @@ class TypedQueries:
         return failing
 
     def _find_titled_documents(self, query: ParsedQuery) -> frozenset[int] | None:
-        """Return those of the query's documents that meet its conditions on documents.
+        """Return those of the query's documents that meet its conditions on titles; None for all.
 
-        None means all.
+        The document of `like:` is left out.
         """
         clauses = [clause for clause in query.clauses if clause.in_title]
         like = query.like_document
@@ -207,9 +210,9 @@ class TypedQueries:
         return False
 
     def _filter_chunks(self, query: ParsedQuery, ids: Ids | None) -> Ids | None:
-        """Return those of the chunks `ids` (n,) that meet the conditions on passages.
+        """Return those of the chunks `ids` (n,) that meet the query's conditions on passages.
 
-        None means all chunks.
+        None, given or returned, means all chunks.
         """
         clauses = [clause for clause in query.clauses if not clause.in_title]
         if not clauses:
@@ -219,12 +222,15 @@ class TypedQueries:
         if ids is None:
             ids, _ = self._loaded.chunk_owners()
         for clause in clauses:
-            is_held = np.isin(ids, self._find_holding(clause, ids))
-            ids = ids[is_held != clause.is_excluded]
+            has_clause = np.isin(ids, self._find_holding(clause, ids))
+            ids = ids[has_clause != clause.is_excluded]
         return ids
 
     def _find_holding(self, clause: Clause, ids: Ids) -> Ids:
-        """Return those of `ids` that contain a clause."""
+        """Return those of the chunks `ids` (n,) that contain a clause.
+
+        The text of a chunk is read unless the BM25 index is certain.
+        """
         import numpy as np
 
         certain = ids[:0]
@@ -245,7 +251,7 @@ class TypedQueries:
         return np.concatenate([certain, np.fromiter(holding, np.int64)])
 
     def _read_holding(self, clause: Clause, ids: list[int]) -> Iterator[int]:
-        """Yield those of `ids` whose title, headings or text contain a clause."""
+        """Yield those of the chunks `ids` whose title, headings or text contain a clause."""
         for first in range(0, len(ids), BLOCK):
             block = ids[first : first + BLOCK]
             for chunk_id, text in self._read_texts(block):
@@ -274,13 +280,13 @@ class TypedQueries:
             return None
 
     def add_wording(self, query: ParsedQuery, allowed: Ids | None) -> ParsedQuery:
-        """Return a query with the texts that rankers get (see wording.py)."""
+        """Return a query with the texts that the rankers get, see `wording.add_wording`."""
         return add_wording(query, self._open_index(), allowed, self._read_texts)
 
     def put_long_first(self, fused: Fused, like: Document) -> Fused:
         """Move passages to the end that are too short to resemble a document, such as headings.
 
-        Half the length of the document is enough.
+        Too short: less than `MIN_LIKE_LENGTH`, and less than half the length of the document.
         """
         chunks = self._loaded.store.chunks_by_id(chunk_id for chunk_id, _ in fused.order)
         min_length = min(MIN_LIKE_LENGTH, len(like.text) // 2)
@@ -290,15 +296,15 @@ class TypedQueries:
             chunk = chunks.get(chunk_id)
             return chunk is None or len(chunk.text) < min_length
 
-        # Sorting keeps the order of those of one kind.
+        # Sorting is stable: long passages keep their order, and so do short ones.
         return replace(fused, order=sorted(fused.order, key=is_short))
 
     def suggest_correction(self, query: ParsedQuery) -> tuple[str, str]:
-        """Return a query from `add_wording` with misspelt words corrected, and a note.
+        """Return a query with misspelt words corrected, and a note; each may be empty.
 
-        The corrected query is empty if no word is misspelt. Words that no document contains get the
-        spelling of a similar word that does, except parts of file names. The note names these words
-        and unknown codes; if there is a correction, all unknown words.
+        `query`: as `add_wording` returns it. A word is misspelt if no document contains it, but a
+        similar word, whose spelling it gets. Parts of file names are left alone. The note names the
+        codes that no document contains and, if a word is misspelt, all such words.
         """
         from engine.lexical.compounds import has_compounds
 
@@ -335,26 +341,26 @@ class TypedQueries:
         return correction, note
 
     def _find_unknown_codes(self, index: LexicalIndex, query: ParsedQuery) -> list[str]:
-        """Return the codes of a query, as typed, that no document contains in any way.
+        """Return the codes of a query, as typed, that no document contains in any spelling.
 
-        Empty while BM25 does not know all documents.
+        Empty while the BM25 index lacks chunks, since these may contain them.
         """
         if self.lag.find_lag("bm25"):
             return []
         return [code for code in query.missing_codes if not self._occurs_otherwise(index, code)]
 
     def _occurs_otherwise(self, index: LexicalIndex, code: str) -> bool:
-        """Return whether a code that no document contains as a whole occurs in some other way.
+        """Return whether documents contain a code in another spelling.
 
-        As a part of a longer code, in groups that a passage contains, or with other marks. Of the
-        chunks that may contain a longer code, `BLOCK` are read.
+        It may be part of a longer code, have other marks between its parts, or stand in groups. To
+        find a longer code, at most `BLOCK` chunks are read.
         """
         from engine.lexical.code_spellings import has_longer_code
 
         if index.vocabulary.find_code_spellings(code) or index.vocabulary.has_sequence(code):
             return True
         matching = index.find_with_parts(code).tolist()
-        # The groups of a code with blanks are its parts.
+        # A code typed with blanks occurs if a chunk contains all its groups.
         if _BLANK.search(code):
             return bool(matching)
         for _, text in self._read_texts(matching[:BLOCK]):
@@ -363,10 +369,11 @@ class TypedQueries:
         return False
 
     def _find_spelling(self, index: LexicalIndex, word: str) -> str:
-        """Return how documents spell the word most similar to `word`, or an empty text.
+        """Return the word of the documents for which `word` is a misspelling, or an empty text.
 
-        Of equally similar words, the most frequent. If that is probably a misspelling itself, being
-        `MUCH_RARER` than a similar one, the latter. Empty if documents contain `word`.
+        That is the most similar word, of equally similar ones the most frequent. If a word similar
+        to it is `MUCH_RARER` times as frequent, that one is returned instead. Empty if documents
+        contain `word`.
         """
         frequencies: dict[str, int] = {}
         for term in index.vocabulary.find_similar_terms(word):
@@ -392,7 +399,7 @@ class TypedQueries:
 
 
 def _is_unknown(index: LexicalIndex, word: str) -> bool:
-    """Return whether the index contains no chunk with a word, which is no stop word."""
+    """Return whether no chunk contains a word; false for a stop word, which is not indexed."""
     matching = index.find_with_words(word)
     return matching is not None and not len(matching)
 
@@ -400,7 +407,8 @@ def _is_unknown(index: LexicalIndex, word: str) -> bool:
 def _is_slip(word: str, other: str) -> bool:
     """Return whether a word is probably a misspelling of another one.
 
-    Another ending makes another word: `employ` is no slip for `employee`.
+    If one begins with the other, only one letter may differ: `employ` is not a misspelling of
+    `employee`.
     """
     has_other_ending = word.startswith(other) or other.startswith(word)
     max_edits = 1 if has_other_ending or len(word) < LONG_WORD else 2
@@ -431,7 +439,10 @@ def _count_edits(word: str, other: str) -> int:
 
 
 def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
-    """Return the chunks that may contain a clause, as far as BM25 knows."""
+    """Return the indexed chunks that may contain a clause.
+
+    `ids` (n,): the chunks to choose from, returned if the index cannot tell.
+    """
     import numpy as np
 
     candidates = _find_with_typed_words(index, clause, ids)
@@ -448,9 +459,10 @@ def _find_candidates(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidate
 
 
 def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Candidates:
-    """Return the chunks that contain the words of a clause as they are typed.
+    """Return the chunks that contain the words of a clause in any form.
 
-    If the clause is a word or a code, they are certain: it counts in any form that BM25 knows.
+    They are certain for a single word or a code, whose forms all count. `ids`: see
+    `_find_candidates`.
     """
     from engine.lexical.codes import is_joined
 
@@ -465,12 +477,15 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
 
 
 def _find_with_prefix(index: LexicalIndex, text: str, ids: Ids) -> Candidates:
-    """Return the chunks that may contain words of which the last may be longer than typed."""
+    """Return the chunks that may contain the words of `text`, the last of which may be longer.
+
+    `ids`: see `_find_candidates`.
+    """
     import numpy as np
 
     *words, last = word_pattern().findall(text)
     with_words = index.find_with_words(" ".join(words)) if words else None
-    # Words that begin like a stop word may be stop words, too, which the index does not contain.
+    # A longer word that begins like a stop word may be one, too, and the index has no stop words.
     is_stop_word = index.find_with_words(last) is None
     if is_stop_word or (words and len(last) < SURE_LETTERS):
         return Candidates(ids if with_words is None else with_words)
@@ -499,7 +514,7 @@ def describe_no_word(query: ParsedQuery, where: SearchFilter | None, allowed: Id
 
 
 def _is_required_name(clause: Clause, names: set[str]) -> bool:
-    """Return whether a clause asks for the name of a file to search in, given casefolded."""
+    """Return whether a clause is one of the casefolded `names` of the files to search in."""
     if clause.is_excluded or clause.in_title:
         return False
     return clause.text.casefold() in names

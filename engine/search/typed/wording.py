@@ -1,4 +1,4 @@
-"""The texts that rankers get for a query: its words, and how the documents spell them."""
+"""The texts that BM25 and the encoder get for a query: its words, and spellings of documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_COMPLETIONS = 20
 """Maximum number of words that BM25 gets for a prefix."""
 MAX_UNKNOWN_WORDS = 10
-"""Number of words that no chunk contains whose compounds or parts BM25 gets."""
+"""Maximum number of unknown words, which no chunk contains, that are replaced by compounds."""
 LIKE_WORDS = 25
 """Number of words of a `like:` document that BM25 gets."""
 LIKE_CHARACTERS = 20_000
@@ -31,6 +31,7 @@ LIKE_MEANING = 2_000
 """Number of characters of a `like:` document that the encoder gets."""
 MAX_READ = 50
 """Number of chunks that are read to find a word written as two."""
+# Minimum length of a word that texts may write as two, and of each of the two.
 _MIN_SPLIT = 6
 _MIN_PART = 2
 _BETWEEN = re.compile(r"\s+")
@@ -42,12 +43,13 @@ ReadTexts = Callable[[list[int]], Iterator[tuple[int, str]]]
 def add_wording(
     query: ParsedQuery, index: LexicalIndex | None, allowed: Ids | None, read_texts: ReadTexts
 ) -> ParsedQuery:
-    """Return a query with the texts that rankers get.
+    """Return a query with the texts that rankers get, in `keywords` and `meaning`.
 
-    These are its text, what documents write for words and codes that no chunk contains as typed,
-    joined words, completed prefixes and words of the document that hits should resemble. Prefixes
-    are completed with words of the chunks `allowed`. Without an `index`, nothing but the text and
-    the document is known.
+    BM25 gets the query's text; other spellings of words and codes that no chunk contains as typed;
+    `database` for `data base`; completions of `word*`; and key terms of the document of `like:`.
+    The encoder gets the text, the best completion of each prefix and the beginning of that
+    document. `allowed`: the chunks whose words complete prefixes. Without an `index`, only the text
+    and the document are used.
     """
     keywords = [query.text]
     meaning = [query.text]
@@ -110,11 +112,11 @@ def _find_code_spellings(
 
 
 def _find_joined(vocabulary: Vocabulary, text: str) -> list[str]:
-    """Return words of the documents that a text has as two: `database` for `data base`."""
+    """Return words of the documents that a query writes as two: `database` for `data base`."""
     joined = []
     for first, second in pairwise(_BETWEEN.split(text)):
         word = first + second
-        # A blank part, or punctuation at a word, joins nothing.
+        # Words with punctuation are not joined.
         if not (first.isalpha() and second.isalpha()) or len(word) < _MIN_SPLIT:
             continue
         if not vocabulary.is_stop_word(first) and vocabulary.has_chunks_with(word):
@@ -123,17 +125,17 @@ def _find_joined(vocabulary: Vocabulary, text: str) -> list[str]:
 
 
 def _find_words(index: LexicalIndex, text: str, read_texts: ReadTexts) -> list[str]:
-    """Return what documents write for the words of a text that no chunk contains.
+    """Return what documents write for the words of a query that no chunk contains.
 
-    These are the compounds with the word, spelt as there, or else its parts. Only the first
-    `MAX_UNKNOWN_WORDS` such words count, each once: the compounds of a pasted paragraph would drown
-    what the user typed.
+    These are the compounds that contain the word, otherwise its parts. Only the first
+    `MAX_UNKNOWN_WORDS` such words are replaced, so that the compounds of a pasted paragraph do not
+    outweigh what the user typed.
     """
     from engine.lexical.compounds import find_compounds, find_other_number, split_compound
 
     vocabulary = index.vocabulary
     typed = dict.fromkeys(word_pattern().findall(text))
-    # For `Kita` also `Kitas`, or the reverse.
+    # Singular or plural of unknown words: `Kitas` for `Kita`, or the reverse.
     other_numbers = filter(None, (find_other_number(vocabulary, word) for word in typed))
     words = list(islice(other_numbers, MAX_UNKNOWN_WORDS))
     unknown = (word for word in typed if word.isalpha() and not vocabulary.contains(word))
@@ -157,9 +159,10 @@ def _find_spelling_of(index: LexicalIndex, compound: Compound, read_texts: ReadT
 
 
 def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[str]:
-    """Return the parts of a word that chunks write as two words in a row: `user name`.
+    """Return the parts of a word that chunks write as two: `user` and `name` for `username`.
 
-    The parts of a word such as `getUserName` need not be in a row. Empty for other words.
+    A word such as `getUserName` is split at its capitals, whatever chunks contain. Empty for other
+    words.
     """
     humps = split_humps(word)
     if len(humps) > 1:
@@ -183,13 +186,14 @@ def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[st
 
 
 def _complete(index: LexicalIndex, prefix: Clause, chunks: Ids, read_texts: ReadTexts) -> list[str]:
-    """Return words with a prefix, the most frequent first.
+    """Return words that begin with a prefix, the most frequent first.
 
-    `chunks` (n,) all contain such words. They come from the first chunk, then from the next one
-    that contains none of the words so far, and so on.
+    `chunks` (n,): the chunks to read; all contain such words. After each chunk, those that contain
+    one of its words are skipped, so few are read.
     """
     import numpy as np
 
+    # Terms of a word → its number of chunks, negative for sorting, and the word.
     words: dict[tuple[str, ...], tuple[int, str]] = {}
     remaining = chunks
     for _ in range(MAX_COMPLETIONS):
@@ -208,9 +212,9 @@ def _complete(index: LexicalIndex, prefix: Clause, chunks: Ids, read_texts: Read
 
 
 def _find_joined_in_phrases(index: LexicalIndex, query: ParsedQuery) -> list[str]:
-    """Return words that texts may write for several of a phrase: M8 for `M 8`.
+    """Return single words that texts may write for the words of a phrase: `m8` for `M 8`.
 
-    BM25 has those that have parts, such as PHX121, by these parts already.
+    Words such as `phx121` are left out: BM25 finds them by their parts `phx` and `121`.
     """
     joined: list[str] = []
     for clause in query.clauses:
@@ -222,7 +226,7 @@ def _find_joined_in_phrases(index: LexicalIndex, query: ParsedQuery) -> list[str
 
 
 def _find_key_terms(index: LexicalIndex, document: Document) -> list[str]:
-    """Return the terms with the highest TF-IDF in a document, spelt as there."""
+    """Return the words of a document with the highest TF-IDF, as the document spells them."""
     from engine.lexical.codes import is_joined, strip_language
 
     text = document.text[:LIKE_CHARACTERS]
