@@ -1,4 +1,4 @@
-"""The application: themes, keys, the first screen, and the way to a project."""
+"""The application: its themes, its keys, and how it opens screens and projects."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class BmembedApp(App[None]):
         self._project_to_open = project
         self._early_engine = early_engine
         self.collector = IdleCollector()
-        self.keys_pressed = 0
+        self.keys_pressed = 0  # tells ChangeLine whether the user has typed meanwhile
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         saved_theme = read_theme()
@@ -167,6 +167,7 @@ class BmembedApp(App[None]):
             self.notify(f"{format_key(key)} does not work here. Esc goes back.", markup=False)
 
     def _load_keymap(self) -> None:
+        """Apply the user's key map, if there is one; show the error if it is invalid."""
         from bmembed_tui.keymap import collect_bindings, keymap_file, load_keymap
 
         if not keymap_file().exists():
@@ -201,6 +202,7 @@ class BmembedApp(App[None]):
             super().action_command_palette()
 
     def show_error(self, error: EngineError) -> None:
+        """Show an error in a dialog, unless an error is shown already."""
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
         if not isinstance(self.screen, ErrorDialog):
@@ -226,6 +228,10 @@ class BmembedApp(App[None]):
         then: Then | None = None,
         keys: Iterable[events.Key] = (),
     ) -> None:
+        """Show a project, with the arguments of `ProjectOpener.open_project`.
+
+        An engine that was started ahead is used if it belongs to this project, else ended.
+        """
         from bmembed_tui.home.recents import remember
         from bmembed_tui.project.screen import ProjectScreen
 
@@ -251,6 +257,7 @@ class BmembedApp(App[None]):
             self.screen.load()
 
     def _handle_exception(self, error: Exception) -> None:
+        """Ignore missing widgets while the app closes; report every other exception."""
         # Textual removes a closing screen's widgets one by one: an answer that arrives meanwhile
         # may find half a pane.
         if not self._running and isinstance(getattr(error, "error", error), NoMatches):
@@ -258,7 +265,8 @@ class BmembedApp(App[None]):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        # Textual's own would print a traceback with the values of variables, such as document text.
+        """Leave with a message instead of a traceback."""
+        # Textual's method prints a traceback with the values of variables, such as document text.
         from bmembed_tui.faults import report_fault
 
         if self._exception is not None and not self._exit_renderables:
@@ -346,11 +354,11 @@ class BmembedApp(App[None]):
         )
 
     def action_help_quit(self) -> None:
-        """Say how to quit: Ctrl+C copies in a terminal app."""
+        """Say how to quit, since Ctrl+C copies the selection instead."""
         self.notify("Press Ctrl+Q to quit. A run continues.", markup=False)
 
     def _colour_window(self, theme: Theme) -> None:
-        """Send the theme's background to the window, whose rim is narrower than a cell."""
+        """Tell the window the theme's background, for the rim that the terminal's cells leave."""
         if self.is_web:
             from bmembed_tui.window_driver import send_to_window
 
@@ -367,11 +375,12 @@ class BmembedApp(App[None]):
 def leave_on_signals(leave: Callable[[], object]) -> None:
     """Call `leave` when the terminal is lost or the process is asked to end.
 
-    Leaving as by a key ends the engine's processes, too.
+    Unlike the signal alone, `leave` lets the app end its engine processes.
     """
     loop = asyncio.get_running_loop()
 
     def end_soon(_signal: int, _frame: object) -> None:
+        """Leave the app; end the process if that takes longer than `LEAVE_SECONDS`."""
         # The loop can block forever on a terminal that was lost during painting, so the last
         # resort must not depend on it.
         timer = threading.Timer(LEAVE_SECONDS, os._exit, (1,))

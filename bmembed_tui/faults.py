@@ -34,11 +34,11 @@ def report_fault(error: BaseException) -> str:
     """Record the fault and return the message for the user."""
     path = write_record(error)
     if path:
-        where = f"Its record is in {path}."
+        record_note = f"Its record is in {path}."
     else:
-        where = "Its record could not be written."
+        record_note = "Its record could not be written."
     return (
-        f"Error: bmembed-tui had an internal fault ({type(error).__name__}).\n{where}\nThe project"
-        " is intact, and a run continues. Start the app again; if this happens again, report it"
-        " with that record."
+        f"Error: bmembed-tui had an internal fault ({type(error).__name__}).\n{record_note}\nThe"
+        " project is intact, and a run continues. Start the app again; if this happens again,"
+        " report it with that record."
     )

@@ -28,8 +28,9 @@ def keymap_file() -> Path:
 def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
     """Return the user's keys by binding id, comma-separated as Textual wants them.
 
-    Empty without a key map. Raises SettingsError for a file that is not TOML, for an unknown id
-    (with the nearest known id) or for keys that are not text.
+    Empty without a key map. `known`: the bindings that can be changed, by id. Raises SettingsError
+    for a file that is not TOML, for an unknown id (with the nearest known id) or for keys that are
+    not text.
     """
     path = keymap_file()
     try:
@@ -49,9 +50,9 @@ def load_keymap(known: Mapping[str, Binding]) -> dict[str, str]:
 def _read_keys(path: Path, name: str, value: object, known: Mapping[str, Binding]) -> str:
     """Return the keys of the action `name`, which the file gives as text or as a list of texts."""
     if name not in known:
-        near = nearest(name, known)
-        if near:
-            hint = f"Did you mean '{near}'?"
+        nearest_name = nearest(name, known)
+        if nearest_name:
+            hint = f"Did you mean '{nearest_name}'?"
         else:
             hint = "Delete the line."
         raise SettingsError(
@@ -80,7 +81,7 @@ def _to_textual_key(key: str) -> str:
     """Return a key by Textual's name: `ctrl+?` becomes `ctrl+question_mark`."""
     if len(key) > 1:
         *modifiers, last = key.split("+")
-    else:  # also `+` itself
+    else:  # a single character, which may be `+`
         modifiers = []
         last = key
     # Textual translates a single character when it makes a binding of it.
@@ -118,7 +119,8 @@ def _collect_subclasses(base: type[DOMNode]) -> list[type[DOMNode]]:
 def write_template(known: Mapping[str, Binding]) -> Path:
     """Write a key map that lists every action as a comment, unless there is a file already.
 
-    Returns its path. Raises EngineError where it cannot be written.
+    Returns the path. `known`: the bindings to list, by id. Raises EngineError where the file cannot
+    be written.
     """
     path = keymap_file()
     lines = [

@@ -46,6 +46,7 @@ class Commands(Provider):
                 )
 
     def list_offers(self) -> Iterator[Offer]:
+        """Return the commands of the screen, of the open project, and of the app."""
         from bmembed_tui.project.screen import ProjectScreen
 
         screen = self.screen
@@ -77,6 +78,7 @@ class Commands(Provider):
 
 
 def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
+    """Return the commands of the visible step, to other steps, on runs and on the project."""
     from bmembed_tui.client.project_status import STEPS
 
     pane = screen.pane
@@ -102,6 +104,7 @@ def _list_project_offers(screen: ProjectScreen) -> Iterator[Offer]:
 
 
 def _list_run_offers(screen: ProjectScreen) -> Iterator[Offer]:
+    """Return the command that starts a run, or those that control the run in progress."""
     if not screen.is_busy:
         yield Offer("Run everything", "bring every step up to date", screen.action_run_all)
     elif screen.has_run:

@@ -25,10 +25,10 @@ _READ_BYTES = 1024
 
 
 class PipeInput(InputReader):
-    """What the window sends, on Windows, read by a thread.
+    """Reads what the window sends in a thread, on Windows, where nothing can wait for a pipe.
 
-    It reads a descriptor of its own, since libraries would wait for a thread that reads standard
-    input itself (`take_input`).
+    The thread reads a descriptor of its own (`take_input`). If it read standard input, libraries
+    that use standard input would wait for the thread.
     """
 
     def __init__(self) -> None:
@@ -54,6 +54,7 @@ class PipeInput(InputReader):
             yield data
 
     def _receive(self) -> None:
+        """Queue what the window sends; empty bytes stand for the end."""
         while True:
             try:
                 data = os.read(self._source.fileno(), _READ_BYTES)
@@ -79,6 +80,7 @@ class PipeDriver(WebDriver):
             self._key_thread.daemon = True
 
     def write(self, data: str) -> None:
+        """Write to the window. Text to copy, an OSC 52 sequence, is sent as a message."""
         if data.startswith(_COPY) and data.endswith("\a"):
             with suppress(binascii.Error, ValueError):
                 text = base64.b64decode(data[len(_COPY) : -1]).decode("utf-8", "replace")

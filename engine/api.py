@@ -35,23 +35,20 @@ environment.prepare()
 
 @dataclass(frozen=True)
 class Report:
-    """The results of an evaluation; its fields are the keys of `engine report --json`.
+    """The results of an evaluation; its fields are the keys of `engine report --json`."""
 
-    `verdict`: the conclusion in plain words. `in_use`: the encoder in use in each search mode, and
-    why. `gates`: what the gate compared. `tables`: figures in percent by kind of queries. `folder`:
-    where the report is. `rungs`: in each mode the kind of evidence that proved what is in use, or
-    else had the last word; empty if none had.
-    `own_systems`: the rows of the tables that describe what is in use.
-    """
-
-    in_use: Mapping[SearchMode, InUseInfo]
+    in_use: Mapping[SearchMode, InUseInfo]  # Search mode → the encoder in use, and why.
     advice: str
-    fusion: Mapping[str, Any]
-    tables: Mapping[str, FigureTable]
-    folder: Path
-    verdict: ReportVerdict
+    fusion: Mapping[str, Any]  # How hybrid search fuses both rankings.
+    tables: Mapping[str, FigureTable]  # Kind of queries → figures in percent.
+    folder: Path  # Where the report is.
+    verdict: ReportVerdict  # The conclusion in plain words.
+    # Search mode → the kind of evidence that proved what is in use, or else had the last word;
+    # empty if none had.
     rungs: Mapping[SearchMode, str] = field(default_factory=dict)
+    # Search mode → what the gate compared.
     gates: Mapping[SearchMode, GateTable] = field(default_factory=dict)
+    # The rows of the tables that describe what is in use.
     own_systems: tuple[str, ...] = IN_USE_ALONE
 
     @property
@@ -198,16 +195,19 @@ class Project:
         return self._list_unsearched("quarantined")
 
     def _list_unsearched(self, state: str) -> dict[str, str]:
-        """Return the files in that state, by path, with the reason."""
+        """Return the files in that state with the reason, by path.
+
+        If several sources hold a file of the same path, the source precedes it.
+        """
         from engine.service.documents import list_unsearched
 
         with closing(self.folder.store()) as store:
             rows = list_unsearched(store, state)
-        times = Counter(row.path for row in rows)
+        path_counts = Counter(row.path for row in rows)
         reasons = {}
         for row in rows:
             name = row.path
-            if times[row.path] > 1:
+            if path_counts[row.path] > 1:
                 name = f"{row.source}/{row.path}"
             reasons[name] = row.reason
         return reasons

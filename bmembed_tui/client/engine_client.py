@@ -1,6 +1,6 @@
 """The app's only way to the engine: requests to `engine serve`, and other commands.
 
-It is long because both start and end processes in the same way.
+Both are in one module because they start and end processes in the same way.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ class SupersededError(EngineError):
 
 
 class Ask(Protocol):
-    """Answers a request about one project; raises EngineError."""
+    """A function that sends a request about one project and returns the answer.
+
+    It raises EngineError.
+    """
 
     def __call__(self, request: Request[A], /) -> Coroutine[Any, Any, A]: ...
 
@@ -151,6 +154,7 @@ async def run_detached_command(*arguments: str) -> Any:
 
 
 def _run_to_end(command: list[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a session of its own, which outlives the app. Raises EngineError."""
     try:
         return subprocess.run(
             command,
@@ -181,6 +185,7 @@ async def _spawn(command: list[str], *, stdin: int, stderr: int) -> asyncio.subp
 
 
 def _build_start_error(error: OSError) -> EngineError:
+    """Return the error for a process that the system could not start."""
     return StageError(
         "The engine could not be started.",
         reason_of(error),
@@ -308,6 +313,7 @@ class EngineClient:
         raise _build_gone_error()
 
     async def _start(self) -> None:
+        """Start `engine serve`, and a task that receives its answers."""
         command = build_engine_command("serve", str(self.project), "--stdio")
         try:
             # A file, because a pipe that nobody reads would block the process.
@@ -392,7 +398,8 @@ def _read_tail(file: IO[bytes]) -> bytes:
 def _build_gone_error(messages: bytes = b"", code: int | None = None) -> EngineError:
     """Return why the process has ended, from the last line that it wrote.
 
-    A process that was killed (`code` below 0) could not write a reason.
+    `messages`: the end of the process's standard error. `code`: its exit code; below 0 if a signal
+    killed the process, which then could not write a reason.
     """
     text = ""
     if code is not None and code > 0:

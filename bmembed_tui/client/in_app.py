@@ -1,4 +1,4 @@
-"""What to press in the app for what the engine advises as a shell command."""
+"""What to do in the app where the engine advises a shell command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMAND_KEYS = {
     " Search, rerankers",
     "new": "n on the first screen makes a project",
 }
-"""By command. Commands that repeat work which is up to date have no key."""
+"""Where the app does what an `engine` command does. Commands that repeat work are left out."""
 COMMANDS_BY_CODE = {
     "run-not-training": ("status", "cancel"),
     "adapter-mismatch": (),
@@ -37,7 +37,7 @@ COMMANDS_BY_CODE = {
     "language-model-not-chosen": ("models",),
     "no-queries-to-judge": (),
 }
-"""Commands by error code, for errors whose own commands do not fit the app."""
+"""By error code, the commands that fit the app better than the error's own commands."""
 NEXT_STEP_KEYS: dict[StepName, str] = {
     "language-model": "choose it in step 3, Queries",
     "lists": "press l here",
@@ -45,19 +45,19 @@ NEXT_STEP_KEYS: dict[StepName, str] = {
     "encoder": "see step 2, Encoder",
     "adapt": "press Ctrl+R",
 }
-"""By next step after an evaluation, for step Evaluate."""
+"""How step Evaluate says to take each next step."""
 HELP_KEYS: dict[Help, str] = {
     "language-model": "press 3",
     "encoder": "press 2",
     "teacher": "press t in step 5",
 }
-"""By what would help more than an adaptation does now."""
+"""How to get, in the app, what would help more than an adaptation."""
 
 
 def describe_keys(commands: Iterable[str]) -> str:
     """Return a sentence on how to do in the app what the commands do.
 
-    Empty where the app has none of them.
+    `["train"]` gives `In the app: step 5, Train, trains.` Empty where the app has none of them.
     """
     keys = dict.fromkeys(COMMAND_KEYS[name] for name in commands if name in COMMAND_KEYS)
     if keys:

@@ -57,7 +57,8 @@ def find_step_state(
 
     One of done, running, paused, failed, stale, to do, none (generation kept no query) or keywords
     (search has only keywords yet); empty while the status is not known. The encoder has no stage:
-    its step is done when the user has been there, or the encoder was used.
+    its step is done when the user has been there, or the encoder was used. `seen`: the keys of the
+    steps that the user has been to and left.
     """
     if not status.stages:
         return ""
@@ -85,6 +86,7 @@ def find_step_state(
 
 
 def _find_search_state(status: ProjectStatus) -> str:
+    """Return done or stale for semantic search; before it is built, the state of keyword search."""
     if status.done("embed"):
         return "done"
     if status.built("embed"):
@@ -93,6 +95,7 @@ def _find_search_state(status: ProjectStatus) -> str:
 
 
 def _find_keyword_state(status: ProjectStatus) -> str:
+    """Return `keywords` if there is a keyword index, else `to do`."""
     return "keywords" if status.built("index") else "to do"
 
 

@@ -18,11 +18,9 @@ TRAIN = "train"
 
 @dataclass
 class Curve:
-    """The steps and held-out checks of a training, possibly spread over several runs.
+    """The steps and held-out checks of a training, which may be spread over several runs."""
 
-    `fingerprint`: that of the training's stage; a run that resumes the training has the same.
-    """
-
+    # Of the stage's inputs. A run that resumes the training has the same fingerprint.
     fingerprint: str = ""
     steps: list[TrainStep] = field(default_factory=list)
     held_out: list[HeldOut] = field(default_factory=list)
@@ -37,27 +35,26 @@ class Curve:
     def synthetic(self) -> bool:
         """Whether the held-out queries were made from the documents.
 
-        Their figures flatter, and are shown on request only.
+        Such queries are easier than what people ask, so their figures are shown only on request.
         """
         return any(check.synthetic for check in self.held_out)
 
 
 @dataclass
 class History:
-    """All runs before the followed one.
-
-    `stages`: the finished stages, by name. `trained`: the newest training that finished. `newest`:
-    the newest training that made a step, finished or not.
-    """
+    """What is kept of all runs before the one that the app follows."""
 
     stages: dict[str, StageRun] = field(default_factory=dict)
+    """The last report of each stage that has finished, by the stage's name."""
     trained: Curve = field(default_factory=Curve)
+    """The newest training that finished."""
     newest: Curve = field(default_factory=Curve)
+    """The newest training that made a step, finished or not."""
 
     def find_record(self, state: RunState, stage: str) -> StageRun | None:
         """Return the last report of a finished stage, in the followed run or an earlier one.
 
-        None where the stage never finished.
+        `state`: the followed run. None where the stage never finished.
         """
         run = state.stages.get(stage)
         if run is not None and run.state == "done":
@@ -65,7 +62,7 @@ class History:
         return self.stages.get(stage)
 
     def find_report(self, state: RunState, stage: str) -> StageRun:
-        """Return what a stage reports while it runs, else what it reported last."""
+        """Return the report of a stage that is running, else its last report."""
         if state.running and state.current == stage:
             return state.stage(stage)
         return self.find_record(state, stage) or state.stage(stage)
@@ -73,9 +70,9 @@ class History:
     def build_curve(self, state: RunState, *, current: bool) -> Curve:
         """Return the training to show.
 
-        That is the training of the followed run, together with the earlier runs that it resumes. If
-        that run does not train: the training of the adapter, if the adapter is `current`, else the
-        newest training.
+        That is the training of the followed run, whose state is `state`, together with the earlier
+        runs that it resumes. If that run does not train, the newest finished training is returned
+        where the adapter is up to date (`current`), else the newest training.
         """
         stage = state.stage(TRAIN)
         has_data = bool(state.steps or state.held_out or stage.state == "running")
@@ -93,7 +90,7 @@ class History:
         if begins_anew:
             return curve
         first_steps = [points[0].step for points in (curve.steps, curve.held_out) if points]
-        # The earlier run's points from there on were made again after its last checkpoint.
+        # The followed run repeats what the earlier one did after its last checkpoint.
         resumed_at = min(first_steps, default=inf)
         earlier_steps = [step for step in earlier.steps if step.step < resumed_at]
         earlier_checks = [check for check in earlier.held_out if check.step < resumed_at]
@@ -118,7 +115,7 @@ class History:
 def read_history(runs: Path, before: str = "") -> History:
     """Return the history of the runs in the folder `runs`, oldest first.
 
-    Runs from the one named `before` on are left out. Never raises.
+    `before`: the name of a run; this run and later ones are left out. Never raises.
     """
     history = History()
     try:

@@ -14,27 +14,23 @@ from engine.core.errors import EngineError
 
 LOST = "lost"
 RUN = "run"  # the stage of warnings that belong to no stage
-CURVE_POINTS = 8192  # steps kept of a training, and held-out checks
+CURVE_POINTS = 8192  # at most so many steps, and held-out checks, of a training are kept
 MAX_WARNINGS = 100  # kept for a stage, the newest ones
 
 
 @dataclass
 class StageRun:
-    """A stage of a run.
-
-    `state`: waiting, running, done, skipped, failed or lost. `choices`: automatic choices, by
-    setting.
-    """
+    """A stage of a run."""
 
     stage: str
-    state: str = "waiting"
-    reason: str = ""
-    fingerprint: str = ""
+    state: str = "waiting"  # or running, done, skipped, failed, lost
+    reason: str = ""  # why it was run or skipped
+    fingerprint: str = ""  # of the stage's inputs
     seconds: float = 0.0
     peak_memory_mb: float = 0.0
-    summary: dict[str, Any] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)  # what the stage reports at its end
     progress: events.Progress | None = None
-    choices: dict[str, events.Choice] = field(default_factory=dict)
+    choices: dict[str, events.Choice] = field(default_factory=dict)  # automatic ones, by setting
     warnings: list[str] = field(default_factory=list)
 
 
@@ -42,21 +38,19 @@ class StageRun:
 class RunState:
     """Everything that screens show of a run.
 
-    `state`: none, running, done, failed, cancelled or lost. A lost run's process ended without a
-    last event, as after kill -9 or a power failure. `steps`: of a long training, at most
-    `CURVE_POINTS` evenly thinned steps. `warnings`: those that belong to no stage.
+    A lost run's process ended without a last event, as after kill -9 or a power failure.
     """
 
-    run: str = ""
-    state: str = "none"
-    stages: dict[str, StageRun] = field(default_factory=dict)
-    current: str = ""
+    run: str = ""  # the run's name
+    state: str = "none"  # or running, done, failed, cancelled, lost
+    stages: dict[str, StageRun] = field(default_factory=dict)  # by name, in order
+    current: str = ""  # the name of the stage that is running
     paused: bool = False
-    steps: list[events.TrainStep] = field(default_factory=list)
+    steps: list[events.TrainStep] = field(default_factory=list)  # thinned out if there are many
     held_out: list[events.HeldOut] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)  # those that belong to no stage
     error: EngineError | None = None
-    seconds: float = 0.0
+    seconds: float = 0.0  # the run's duration, known at its end
     estimate: events.RunEstimated | None = None
 
     @property
@@ -68,7 +62,7 @@ class RunState:
         return self.state not in ("none", "running")
 
     def stage(self, name: str) -> StageRun:
-        """Return a stage; a waiting one where nothing is known of it."""
+        """Return the stage `name`; a waiting stage if the run has none of this name."""
         return self.stages.get(name, StageRun(name))
 
     def apply_all(self, new_events: Iterable[events.Event]) -> None:
@@ -131,6 +125,7 @@ class RunState:
             events.StageStarted | events.StageSkipped | events.StageFinished | events.StageFailed
         ),
     ) -> None:
+        """Change the state of the event's stage."""
         stage = self._stage(event.stage)
         match event:
             case events.StageStarted():
@@ -155,13 +150,14 @@ class RunState:
 def add_step(steps: list[events.TrainStep], event: events.TrainStep) -> None:
     """Append a step to `steps`.
 
-    Steps with the same or a higher number are dropped: they precede a resumption from a checkpoint.
+    Steps with the same or a higher number are dropped: the run has resumed from a checkpoint and
+    repeats them. A list of `CURVE_POINTS` steps is thinned out to half its length.
     """
     while steps and steps[-1].step >= event.step:
         steps.pop()
     if len(steps) >= CURVE_POINTS:
-        kept = pick_evenly([step.step for step in steps], CURVE_POINTS // 2)
-        steps[:] = [steps[index] for index in kept]
+        indices = pick_evenly([step.step for step in steps], CURVE_POINTS // 2)
+        steps[:] = [steps[index] for index in indices]
     steps.append(event)
 
 
@@ -170,10 +166,10 @@ def add_held_out(checks: list[events.HeldOut], event: events.HeldOut) -> None:
     while checks and checks[-1].step >= event.step:
         checks.pop()
     if len(checks) >= CURVE_POINTS:
-        kept = set(pick_evenly([check.step for check in checks], CURVE_POINTS // 2))
+        indices = set(pick_evenly([check.step for check in checks], CURVE_POINTS // 2))
         best = [index for index, check in enumerate(checks) if check.best]
-        kept.update(best[-1:])
-        checks[:] = [check for index, check in enumerate(checks) if index in kept]
+        indices.update(best[-1:])
+        checks[:] = [check for index, check in enumerate(checks) if index in indices]
     checks.append(event)
 
 

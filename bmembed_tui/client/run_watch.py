@@ -29,7 +29,7 @@ class LogReader:
         self.offset = 0
 
     def read_batch(self) -> tuple[list[Event], bool]:
-        """Return the next events, and whether more is waiting. Never raises.
+        """Return the next events, and whether the log holds more. Never raises.
 
         An incomplete last line is left for later; a line that is not an event is skipped.
         """
@@ -44,21 +44,23 @@ class LogReader:
         return [event for event in decoded if event is not None], len(data) >= BATCH_BYTES
 
     def _read(self) -> bytes:
+        """Return the next `BATCH_BYTES` of the log, or more where a line is longer than that."""
         with self.path.open("rb") as file:
             file.seek(self.offset)
             data = file.read(BATCH_BYTES)
             # A line longer than a batch is read on to its end.
             while len(data) >= BATCH_BYTES and b"\n" not in data[-BATCH_BYTES:]:
-                more = file.read(BATCH_BYTES)
-                if not more:
+                next_data = file.read(BATCH_BYTES)
+                if not next_data:
                     break
-                data += more
+                data += next_data
         return data
 
     def read_rest(self) -> Iterator[Event]:
-        more = True
-        while more:
-            events, more = self.read_batch()
+        """Return the events from here to the end of the log."""
+        has_more = True
+        while has_more:
+            events, has_more = self.read_batch()
             yield from events
 
 
@@ -69,15 +71,15 @@ def drop_superseded_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     sample that includes the last.
     """
     for kind, block in groupby(lines, _find_kind):
-        same = list(block)
+        block_lines = list(block)
         if kind == Progress.name:
-            stride = len(same)
+            stride = len(block_lines)
         elif kind == TrainStep.name:
-            stride = 1 + len(same) // STEPS_KEPT
+            stride = 1 + len(block_lines) // STEPS_KEPT
         else:
             stride = 1
-        first = (len(same) - 1) % stride  # so that the last line of the block is kept
-        yield from same[first::stride]
+        first = (len(block_lines) - 1) % stride  # so that the last line of the block is kept
+        yield from block_lines[first::stride]
 
 
 def _find_kind(line: bytes) -> str:
@@ -113,39 +115,41 @@ class RunWatch:
 
     async def catch_up(self) -> None:
         """Apply all events that are in the log now."""
-        more = True
-        while more:
-            more = await self._read_batch()
+        has_more = True
+        while has_more:
+            has_more = await self._read_batch()
 
     async def _follow(self) -> None:
+        """Read the log until the run is over, and report changes every `POLL_SECONDS`."""
         history_size = get_file_size(self.folder / EVENTS)
         last_call = -POLL_SECONDS
         while True:
-            more = await self._read_batch()
+            has_more = await self._read_batch()
             is_due = time.monotonic() - last_call >= POLL_SECONDS
-            has_history = self._log.offset >= history_size or not more
+            has_history = self._log.offset >= history_size or not has_more
             if self._changed and is_due and has_history:
                 self._changed = False
                 last_call = time.monotonic()
                 self._on_change(self.state)
-            if not more:
+            if not has_more:
                 if self.state.over and not self._changed:
                     return
                 await asyncio.sleep(POLL_SECONDS)
 
     async def _read_batch(self) -> bool:
-        """Apply the next batch of events and return whether more is waiting.
+        """Apply the next batch of events and return whether the log holds more.
 
         Shielded: a batch that has been read must also be applied, since it is not read again.
         """
         return await asyncio.shield(asyncio.ensure_future(self._apply_batch()))
 
     async def _apply_batch(self) -> bool:
+        """Read a batch of events, apply it to the state, and return whether the log holds more."""
         async with self._reading:
-            events, more = await asyncio.to_thread(self._log.read_batch)
+            events, has_more = await asyncio.to_thread(self._log.read_batch)
             self.state.apply_all(events)
             self._changed = self._changed or bool(events)
-        return more
+        return has_more
 
 
 def find_newest_run(project: Path) -> Path | None:
@@ -165,7 +169,7 @@ def read_settings_time(project: Path) -> float:
 
 
 def is_held(project: ProjectFolder) -> bool:
-    """Return whether a process holds the project; true also where that is not known."""
+    """Return whether a process holds the project, or true where that cannot be found out."""
     try:
         return project.is_running()
     except (EngineError, OSError):
@@ -173,7 +177,10 @@ def is_held(project: ProjectFolder) -> bool:
 
 
 def read_run_error(project: ProjectFolder, folder: Path) -> EngineError | None:
-    """Return the error in a run's record, which may also come from between two stages."""
+    """Return the error in the record of the run in `folder`, or None.
+
+    Unlike the event log, the record also has errors that happened between two stages.
+    """
     for record in run_records(project):
         if record.folder == folder:
             return record.error

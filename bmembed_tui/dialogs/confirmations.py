@@ -14,7 +14,7 @@ from bmembed_tui.client.in_app import format_advice
 from bmembed_tui.widgets.safe import SafeButton, SafeStatic
 from engine.core.errors import EngineError
 
-# An unprompted dialog ignores keys for so long: they were meant for the screen below it.
+# How long an unprompted dialog ignores keys, which were meant for the screen below it.
 QUIET_SECONDS = 0.5
 
 
@@ -132,7 +132,11 @@ def ask(
     answers: Sequence[tuple[str, str]],
     **then: Callable[[], object],
 ) -> None:
-    """Show a QuestionDialog. `then`: the function to call, by the key of an answer."""
+    """Show a question, and call the function that belongs to the answer, if there is one.
+
+    `answers`: (key, label) of each. `then`: the functions by the answers' keys. With the answers
+    `[("quit", "Close"), ("stay", "Stay")]`, `quit=app.exit` closes the app.
+    """
 
     def call_function(key: str | None) -> None:
         if key in then:

@@ -78,6 +78,7 @@ class DiagnosticsScreen(ModalScreen[None]):
             self._show(lines)
 
     def _show(self, machine: Iterable[str]) -> None:
+        """Show all facts. `machine`: the lines on the machine."""
         parts = [
             _format_part("App", self._list_app_facts()),
             _format_part("Project", list_project_facts(self._status, self._run)),
@@ -86,6 +87,7 @@ class DiagnosticsScreen(ModalScreen[None]):
         self.query_one(TextArea).load_text(visible("\n\n".join(parts), lines=True))
 
     def _list_app_facts(self) -> list[str]:
+        """Return lines on versions, the system, the terminal and its environment variables."""
         size = self.app.size
         python = platform.python_version()
         ssh = "yes" if "SSH_CONNECTION" in os.environ else "no"

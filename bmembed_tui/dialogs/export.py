@@ -115,13 +115,13 @@ class ExportScreen(ModalScreen[None]):
 
     async def _export(self, folder: Path | None) -> Exported:
         """Run the export. Raises EngineError, also where no folder or no part is chosen."""
-        missing = ""
+        to_do = ""
         if folder is None:
-            missing = "Type the name of a new folder."
+            to_do = "Type the name of a new folder."
         elif not self._wanted:
-            missing = "Choose a part."
-        if missing:
-            raise UsageError("Nothing was exported.", "", missing, code="export-incomplete-choice")
+            to_do = "Choose a part."
+        if to_do:
+            raise UsageError("Nothing was exported.", "", to_do, code="export-incomplete-choice")
         output = await run_command(
             "export", str(self._project.path), str(folder), *self._list_options(), "--json"
         )
@@ -139,15 +139,16 @@ class ExportScreen(ModalScreen[None]):
         return ["--only", ",".join(name for name in PARTS if name in self._wanted)]
 
     def _show_exported(self, exported: Exported) -> None:
+        """Show what was written and what was left out, and turn Cancel into Close."""
         if not self.is_attached:
             return
-        written = format_files_and_size(exported.files, exported.bytes)
-        lines = [f"✓ {exported.folder}: {written}. README.md explains the files."]
+        files_text = format_files_and_size(exported.files, exported.bytes)
+        lines = [f"✓ {exported.folder}: {files_text}. README.md explains the files."]
         if exported.with_text:
             parts = ", ".join(exported.with_text)
             lines.append(f"These contain words from your documents: {parts}.")
         lines += [f"! {note.what} {note.to_do}" for note in exported.notes]
-        lines += [f"Left out: {name}. {why}" for name, why in exported.left_out.items()]
+        lines += [f"Left out: {name}. {reason}" for name, reason in exported.left_out.items()]
         self._show_note(plain("\n".join(lines), lines=True))
         self.query_one("#export").display = False
         self.query_one("#export-parts").display = False
@@ -175,6 +176,7 @@ def find_free_folder(name: str) -> str:
 
 
 def _format_part(name: str, is_wanted: bool) -> Content:
+    """Return the line of a part, with a ✓ if it is chosen."""
     note = "; holds text" if name in WITH_TEXT else ""
     return Content.assemble(
         plain("✓ " if is_wanted else "· "),

@@ -30,12 +30,12 @@ def find_current_folder() -> Path | None:
 
 
 def find_projects_over(folder: Path, projects: Iterable[KnownProject]) -> list[Path]:
-    """Return the projects whose only documents are in that folder."""
+    """Return the paths of the projects whose only source of documents is `folder`."""
     return [project.path for project in projects if project.documents == (folder,)]
 
 
 def open_project_over(folder: Path) -> ProjectFolder:
-    """Return the last used project over that folder alone; create one if there is none.
+    """Return the last used project whose only source is `folder`; create one if there is none.
 
     Raises EngineError.
     """

@@ -51,14 +51,13 @@ class Problems(NamedTuple):
 class NewProject:
     """A project to create, as the screen's fields describe it.
 
-    Creating one raises nothing; `check_documents`, `find_folder` and `create` do. `typed`: the text
-    of the documents' field.
+    The values may be invalid: `check_documents`, `find_folder` and `create` raise errors.
     """
 
-    documents: Path | None
-    typed: str
-    name: str
-    parent: Path | None
+    documents: Path | None  # the absolute path that `typed` stands for
+    typed: str  # the text of the documents' field
+    name: str  # or the path of the project's folder
+    parent: Path | None  # the folder for the project's folder
     preset: str
 
     @property
@@ -119,6 +118,7 @@ class NewProject:
         return ProjectFolder.create(self.find_folder(), self.settings)
 
     def find_problems(self) -> Problems:
+        """Check the documents and the folder; return the errors instead of raising them."""
         return Problems(
             _catch_error(self.check_documents),
             _catch_error(lambda: ProjectFolder.check_new(self.find_folder(), self.settings)),
@@ -152,7 +152,7 @@ class NewProjectScreen(Screen[str | None]):
         self._first_documents = documents
         self._suggested_name = ""
         self._is_picked = False  # whether the documents were picked in the tree, which then stays
-        self._is_typing = False  # a path that is half typed is not reported as wrong
+        self._is_typing = False  # whether a path may be half typed, and is not yet called wrong
         self.problems = Problems()
 
     def compose(self) -> ComposeResult:
@@ -194,6 +194,7 @@ class NewProjectScreen(Screen[str | None]):
 
     @on(OptionList.OptionHighlighted, "#new-preset")
     def _draw_presets(self) -> None:
+        """Draw the presets, with a ● at the highlighted one."""
         options = self.query_one("#new-preset", SafeOptions)
         chosen = OFFERED_PRESETS[options.highlighted or 0]
         lines = [(name, _format_preset(name, name == chosen)) for name in OFFERED_PRESETS]
@@ -201,6 +202,7 @@ class NewProjectScreen(Screen[str | None]):
             options.show(lines)
 
     def read_fields(self) -> NewProject:
+        """Return the project that the fields describe."""
         documents = self.query_one("#new-documents", PathField)
         number = self.query_one("#new-preset", SafeOptions).highlighted or 0
         return NewProject(
@@ -213,7 +215,7 @@ class NewProjectScreen(Screen[str | None]):
 
     @property
     def _is_shown(self) -> bool:
-        """Whether the widgets are mounted; those of a closing screen go one by one."""
+        """Whether all widgets are mounted: those of a closing screen are removed one by one."""
         return self.is_attached and not self._pruning
 
     # Typing
@@ -230,6 +232,7 @@ class NewProjectScreen(Screen[str | None]):
 
     @on(Input.Changed)
     def _check_changed(self, event: Input.Changed) -> None:
+        """Check the fields after a change, and suggest a name for other documents."""
         event.stop()
         if event.input.id == "new-documents":
             self._is_typing = event.input.has_focus
@@ -237,6 +240,7 @@ class NewProjectScreen(Screen[str | None]):
         self.check()
 
     def _suggest_name(self) -> None:
+        """Fill in a name for the documents, unless the user has typed another one."""
         name = self.query_one("#new-name", Field)
         path = self.query_one("#new-documents", PathField).path
         if path is not None and name.value in ("", self._suggested_name):
@@ -279,7 +283,7 @@ class NewProjectScreen(Screen[str | None]):
         text = " ".join(filter(None, (error.what, error.why, error.to_do)))
         self.query_one(selector, SafeStatic).update(plain(f"✗ {text}", "$text-error"))
 
-    # Making
+    # Creating
 
     @on(Input.Submitted)
     def _go_to_next_field(self, event: Input.Submitted) -> None:
@@ -327,6 +331,7 @@ class NewProjectScreen(Screen[str | None]):
 
 
 def _format_preset(name: str, is_chosen: bool) -> Content:
+    """Return the line of a preset, with a ● if it is chosen."""
     return Content.assemble(
         plain("● " if is_chosen else "○ "),
         plain(f"{name:<9}", "bold"),

@@ -26,6 +26,7 @@ def list_projects() -> list[KnownProject]:
 
 
 def _get_newest_run_name(project: Path) -> str:
+    """Return the name of the newest run, which begins with its date; empty without a run."""
     folder = find_newest_run(project)
     if folder is None:
         return ""

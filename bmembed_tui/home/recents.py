@@ -14,17 +14,13 @@ MAX_RECENTS = 20
 
 @dataclass(frozen=True)
 class KnownProject:
-    """A project on this machine.
-
-    `activity`: what its run does. `problem`: why it cannot be opened. `documents`: its folders and
-    files.
-    """
+    """A project on this machine."""
 
     path: Path
     running: bool = False
-    activity: str = ""
-    problem: str = ""
-    documents: tuple[Path, ...] = ()
+    activity: str = ""  # what its run does, such as `Train · step 120 of 400`
+    problem: str = ""  # why it cannot be opened
+    documents: tuple[Path, ...] = ()  # its folders and files
 
 
 def recents_file() -> Path:
@@ -51,6 +47,7 @@ def read_recents() -> list[Path]:
 
 
 def _holds_project(path: Path) -> bool:
+    """Return whether a folder is that of a project; false where it cannot be read."""
     try:
         return (path / "project.toml").is_file()
     except (OSError, ValueError):

@@ -60,6 +60,7 @@ class RemovalScreen(ModalScreen[bool]):
 
     @work(exclusive=True, group="removal")
     async def remove_project(self) -> None:
+        """Remove the project with `engine purge`, and show the outcome."""
         try:
             output = await run_detached_command("purge", str(self._project.path), "--yes", "--json")
             self.outcome = parse_answer(Purged, output)

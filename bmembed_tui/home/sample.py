@@ -52,7 +52,7 @@ def open_sample_project() -> ProjectFolder:
 
 
 def _reads(project: ProjectFolder, documents: str) -> bool:
-    """Return whether a folder is among the documents of a project."""
+    """Return whether the folder `documents` is among the sources of a project."""
     try:
         return documents in project.settings().corpus.paths
     except EngineError:

@@ -74,10 +74,11 @@ class HomeScreen(Screen[None]):
         """Open the project with this name or path at once, if one is given."""
         super().__init__()
         self._project_to_open = project
-        # What they do, and whether they still exist, is read later.
+        # Whether the projects still exist, and what runs in them, is read by `load`.
         self._projects = _index_by_key(map(KnownProject, read_recents()))
         self._is_opening = False
-        self._typed: list[events.Key] = []  # while a project is being opened, for its search
+        # The keys pressed while a project is being opened, which are meant for its search.
+        self._typed: list[events.Key] = []
         self._current_folder = find_current_folder()
 
     def compose(self) -> ComposeResult:
@@ -102,6 +103,7 @@ class HomeScreen(Screen[None]):
 
     @work(exclusive=True, group="known")
     async def load(self) -> None:
+        """Read the projects of this machine in a thread, and draw them."""
         projects = await asyncio.to_thread(_list_projects)
         if self.is_attached and self.query("#home-choices"):
             self._projects = _index_by_key(projects)
@@ -131,6 +133,7 @@ class HomeScreen(Screen[None]):
             choices.show(options, highlighted)
 
     def _list_offers(self) -> list[tuple[str, Content]]:
+        """Return (id, line) of each way to begin: the sample, a new project and so on."""
         offers = [(SAMPLE, _format_offer("Try the sample", "132 documents of an invented company"))]
         if self._current_folder:
             text = self._describe_folder(self._current_folder)
@@ -154,20 +157,22 @@ class HomeScreen(Screen[None]):
 
     @staticmethod
     def _find_highlighted(choices: SafeOptions, *, has_new_run: bool) -> str | None:
-        """Return the id of the highlighted choice.
+        """Return the id of the choice to highlight: the present one, in most cases.
 
-        None, which stands for the first line, if the user was at the first line when a run came.
+        None, which stands for the first line, if that is highlighted and `has_new_run`: the first
+        line then shows a run that has just begun.
         """
-        place = choices.highlighted
-        if place is None or (has_new_run and place == 0):
+        index = choices.highlighted
+        if index is None or (has_new_run and index == 0):
             return None
-        return choices.get_option_at_index(place).id
+        return choices.get_option_at_index(index).id
 
     @on(OptionList.OptionSelected, "#home-choices")
     def _choose_option(self, event: OptionList.OptionSelected) -> None:
         self._choose(str(event.option_id))
 
     def _choose(self, key: str) -> None:
+        """Do what the option with the id `key` says."""
         if key == SAMPLE:
             self.open_sample()
         elif key == HERE and self._current_folder:
@@ -182,7 +187,7 @@ class HomeScreen(Screen[None]):
             self.open(str(self._projects[key].path))
 
     def _open_folder(self, folder: Path) -> None:
-        """Search the folder in a project of its own."""
+        """Open the project over the folder alone, and make it searchable."""
         self._open_found(
             str(folder),
             lambda: open_project_over(folder),
@@ -249,6 +254,7 @@ class HomeScreen(Screen[None]):
             self.open(str(path))
 
     def open_sample(self) -> None:
+        """Open the sample project, and import its questions once it is shown."""
         from bmembed_tui.home.sample import open_sample_project
 
         self._open_found(
@@ -296,6 +302,7 @@ class HomeScreen(Screen[None]):
         step: str | None,
         then: Callable[[Any], object] | None,
     ) -> None:
+        """Find the project in a thread and open it, or show the error."""
         from engine.core.errors import EngineError
 
         note = self.query_one("#home-note", SafeStatic)
@@ -320,9 +327,9 @@ class HomeScreen(Screen[None]):
         self.bmembed.action_search_all()
 
     def take_late_key(self, event: events.Key) -> bool:
-        """Choose by Enter, and keep what is typed while a project is being opened for its search.
+        """Handle a key that no widget took, and return whether it was taken.
 
-        Returns whether the key was taken.
+        Enter chooses. What is typed while a project is being opened is kept for its search.
         """
         choices = self.query_one("#home-choices", SafeOptions)
         if event.key == "enter" and choices.has_focus:
@@ -384,6 +391,7 @@ def _format_offer(action: str, text: str) -> Content:
 
 
 def _format_project(project: KnownProject) -> Content:
+    """Return the line of a project, with its run, its problem, or its parent folder."""
     name = plain(project.path.name, "bold")
     if project.running:
         activity = plain(f"  {project.activity}")

@@ -14,6 +14,7 @@ from bmembed_tui.widgets.safe import SafeStatic
 from engine.core.messages.project import ProjectStatus
 from engine.core.text import approximate_duration, format_count
 
+# How a run that did not finish has ended, by its state.
 ENDINGS = {
     "failed": "failed",
     "cancelled": "was stopped; the next run resumes there",
@@ -40,6 +41,10 @@ class RunLine(SafeStatic):
 
 
 def _format_activity(status: ProjectStatus, run: RunState, requested: str) -> str:
+    """Return what the run does, how it ended, what is wrong, or how many documents there are.
+
+    `requested`: a control that has not taken effect yet, such as `pausing …`; empty for none.
+    """
     if run.running or (status.running and not run.over):
         if not run.current:
             return requested or "starting …"

@@ -41,7 +41,8 @@ Then: TypeAlias = "Callable[[ProjectScreen], object]"
 class ProjectScreen(StepHost):
     """The wizard.
 
-    Panes reach the engine through it: `client` for requests, `start_run` and `control` for runs.
+    Panes reach the engine through this screen: `client` sends requests, `start_run` and `control`
+    manage runs.
     """
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [
@@ -121,10 +122,10 @@ class ProjectScreen(StepHost):
         """
         if step == self._steps.current:
             return
-        before = self.pane
-        if before is not None:
-            before.leave()
-            self._seen.add(before.step)
+        former_pane = self.pane
+        if former_pane is not None:
+            former_pane.leave()
+            self._seen.add(former_pane.step)
         self._opening.display = False
         self.set_focus(None)  # a hidden widget must not keep the focus
         if not self._steps.query_children(f"#{step}"):
@@ -143,7 +144,7 @@ class ProjectScreen(StepHost):
             self._show(pane)
 
     def _show(self, pane: StepPane) -> None:
-        """Draw a step whose widgets are mounted, and enter it."""
+        """Draw a step whose widgets are mounted, and give it the focus."""
         pane.show_run(self.run_state)
         self.call_after_refresh(self._enter, pane)
 
@@ -201,12 +202,12 @@ class ProjectScreen(StepHost):
         """Give the step a character; return whether it was taken."""
         return self.pane is not None and self.pane.take_character(character)
 
-    def _press_in_pane(self, key: str, before: Widget | None) -> None:
-        """Press a key in the step; if it has no meaning there, restore the focus `before`."""
+    def _press_in_pane(self, key: str, former_focus: Widget | None) -> None:
+        """Press a key in the step; if it has no meaning there, restore the focus."""
         if key in self.active_bindings:
             self.app.simulate_key(key)
         else:
-            self.set_focus(before)
+            self.set_focus(former_focus)
 
     def search_for(self, text: str) -> None:
         """Show the search, and search for `text`."""
@@ -251,6 +252,7 @@ class ProjectScreen(StepHost):
         self.app.push_screen(SettingsScreen(self.client, self.project), self._leave_settings)
 
     def _leave_settings(self, error: EngineError | None) -> None:
+        """Show the error that closed the settings, if any, and read the status again."""
         if error:
             self.problem = str(error)  # otherwise the status would show it again
             self.show_error(error)
@@ -308,6 +310,7 @@ class ProjectScreen(StepHost):
 
     @work(group="status")
     async def _load(self) -> None:
+        """Read the status, and again as long as `load` was called meanwhile."""
         self._is_loading = True
         try:
             while self._is_status_stale and self.is_attached:
@@ -337,6 +340,7 @@ class ProjectScreen(StepHost):
             # The stages could not be read: show what was known of them.
             status = replace(status, stages=self.status.stages)
         self.status = status
+        # Now the status shows the end of the run, unless it was requested again meanwhile.
         self.is_settling = self.is_settling and self._is_status_stale
         self._show_problem(status.problem)
         self._follow_newest()
@@ -348,10 +352,10 @@ class ProjectScreen(StepHost):
                 pane.show_status(self.status)
 
     def _show_problem(self, error: EngineError | None) -> None:
-        """Show the status's error, unless it is the one that was shown before."""
-        before = self.problem
+        """Show the status's error, unless the same error was shown before."""
+        former_problem = self.problem
         self.problem = str(error or "")
-        if error and self.problem != before:
+        if error and self.problem != former_problem:
             self.show_error(error)
 
     def _notice_engine_end(self) -> None:
@@ -364,9 +368,9 @@ class ProjectScreen(StepHost):
         return [pane for pane in self._steps.query_children(StepPane) if pane.is_ready]
 
     def _enter_first(self) -> None:
-        """Enter the step that the user left off at, unless a step is shown already.
+        """Show the requested or the likeliest step, unless a step is shown already.
 
-        A run in progress is followed from there, as if the user had not been away.
+        If a run is in progress and no step was requested, its steps are shown as it goes on.
         """
         if self._steps.current is not None:
             return
@@ -385,7 +389,7 @@ class ProjectScreen(StepHost):
         self.app.push_screen(PreviewScreen(self.client.ask, hit, collect_terms(query, (hit,))))
 
     def _find_likely_step(self) -> str:
-        """Return the step of the run in progress, else where there is something to do."""
+        """Return the step of the run in progress, else the step with something to do."""
         status = self.status
         if status.running and self.run_state.current:
             return find_step(self.run_state.current)

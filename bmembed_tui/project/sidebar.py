@@ -11,6 +11,7 @@ from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.messages.project import ProjectStatus
 
 WIDE = 100  # columns of the terminal from which the states are shown in words, too
+# Sign and style, by the state of a step (`find_step_state`).
 SIGNS = {
     "done": ("✓", "$text-success"),
     "running": ("▶", "bold $text-accent"),

@@ -52,8 +52,9 @@ class SettingsScreen(Screen[EngineError]):
         self.values: dict[str, Any] = {}
         self._written: set[str] = set()  # the names of the settings that project.toml has
         self._shows_all = False
-        self._preset: Mapping[str, Any] = {}  # by name, what holds where a value is null
-        # What the field contained when it was last read; None: the engine refused that.
+        self._preset: Mapping[str, Any] = {}  # by name, the preset's values for settings not given
+        # The field's text when it was last proposed; None after a refusal, so that Enter proposes
+        # the same text again.
         self._last_value: str | None = ""
         self._edited: Setting | None = None
 
@@ -81,6 +82,7 @@ class SettingsScreen(Screen[EngineError]):
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
+        """Read the settings and draw them; close with the error if that fails."""
         try:
             answer = await self.client.ask(ReadSettings())
         except EngineError as error:
@@ -100,26 +102,32 @@ class SettingsScreen(Screen[EngineError]):
 
     @on(Input.Changed, "#find")
     def _draw(self) -> None:
+        """List the settings to show, each section below a heading."""
         lines: list[tuple[str, Content]] = []
         if self.values:
-            shown = [setting for setting in self.settings.values() if self._is_shown(setting)]
-            for section, group in groupby(shown, lambda setting: setting.name.partition(".")[0]):
+            listed = [setting for setting in self.settings.values() if self._is_shown(setting)]
+            for section, group in groupby(listed, lambda setting: setting.name.partition(".")[0]):
                 lines.append(("", plain(f"{section}: {self.sections[section]}", "$text-muted")))
                 lines += [(setting.name, self._format_line(setting)) for setting in group]
-            if not shown:
+            if not listed:
                 lines.append(("", plain(self._format_no_match(), "$text-muted")))
         self.query_one("#setting-list", SafeOptions).show(lines)
         self._describe()
 
     def _format_no_match(self) -> str:
+        """Return that no setting matches what was typed, and the nearest name."""
         words = self.query_one("#find", Input).value.strip()
         text = f"No setting has '{words}'."
-        near = nearest(words, self.settings)
-        if near:
-            text += f" Did you mean {near}?"
+        nearest_name = nearest(words, self.settings)
+        if nearest_name:
+            text += f" Did you mean {nearest_name}?"
         return text
 
     def _is_shown(self, setting: Setting) -> bool:
+        """Return whether to list a setting.
+
+        What was typed selects by name and help text; else common and changed settings are listed.
+        """
         words = self.query_one("#find", Input).value.lower().split()
         if words:
             text = f"{setting.name} {setting.key.help}".lower()
@@ -133,6 +141,7 @@ class SettingsScreen(Screen[EngineError]):
         self._draw()
 
     def _format_line(self, setting: Setting) -> Content:
+        """Return the line of a setting; a • marks those that project.toml sets."""
         value = self.values.get(setting.name)
         origin = ""
         style = ""
@@ -184,6 +193,7 @@ class SettingsScreen(Screen[EngineError]):
 
     @on(OptionList.OptionHighlighted, "#setting-list")
     def _show_highlighted(self) -> None:
+        """Describe the highlighted setting, and close the field of another one."""
         self._hide_value()
         self._describe()
         if not self.query_one(ChangeLine).waiting:
@@ -200,6 +210,7 @@ class SettingsScreen(Screen[EngineError]):
 
     @on(OptionList.OptionSelected, "#setting-list")
     def _edit(self) -> None:
+        """Ask for another value: in a dialog if there are few, else in the text field."""
         setting = self.chosen
         if setting is None:
             return
@@ -219,6 +230,7 @@ class SettingsScreen(Screen[EngineError]):
         field.focus()
 
     def _take_answer(self, setting: Setting, answer: str | None) -> None:
+        """Propose the value that was chosen in the dialog."""
         if answer == DEFAULT:
             self._propose(setting, None)
         elif answer:
@@ -226,11 +238,13 @@ class SettingsScreen(Screen[EngineError]):
 
     @on(Input.Blurred, "#setting-value")
     def _take_left_value(self) -> None:
+        """Propose the value in a field that has lost the focus."""
         if self.app.app_focus:  # else the user went to another window while typing
             self._take_value()
 
     @on(Input.Submitted, "#setting-value")
     def _take_value(self) -> None:
+        """Propose the value in the field, or close the field if nothing has changed."""
         field = self.query_one("#setting-value", Input)
         setting = self._edited
         if setting is not None and field.value != self._last_value:
@@ -252,17 +266,19 @@ class SettingsScreen(Screen[EngineError]):
 
     @on(ChangeLine.Dropped)
     def _note_refusal(self) -> None:
+        """Remember that the last value was refused."""
         self._last_value = None
 
     @on(ChangeLine.Written)
     def _show_written(self) -> None:
+        """Close the field, and read the settings that were just written."""
         self._close_value()
         self.load()
 
     def action_save(self) -> None:
-        """Apply the waiting change, or take the value in its field.
+        """Apply the waiting change, or propose the value in the field.
 
-        Everything else is written already.
+        If there is neither, say that everything is saved.
         """
         change = self.query_one(ChangeLine)
         if change.waiting:
@@ -286,6 +302,7 @@ class SettingsScreen(Screen[EngineError]):
 
 
 def _format_value(value: Any, kind: str) -> str:
+    """Return a value as text: `(empty)` for an empty text or list, and for null."""
     if value in ("", [], None):
         return "(empty)"
     return to_text(value, kind)

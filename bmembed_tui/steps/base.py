@@ -87,7 +87,7 @@ class StepPane(Vertical):
 
     @property
     def is_attached(self) -> bool:
-        """Whether the widgets are still mounted; those of a closing screen go one by one."""
+        """Whether all widgets are mounted: those of a closing screen are removed one by one."""
         return super().is_attached and not self._pruning
 
     def call_after_refresh(self, callback: Callable[..., Any], *args: Any, **kwargs: Any) -> bool:
@@ -105,9 +105,9 @@ class StepPane(Vertical):
         return await self.host.client.ask(request)
 
     def draw(self) -> None:
-        """Show what the host knows.
+        """Draw the step from the status and the run of `host`.
 
-        Called at the beginning, and by the two hooks below unless they are overridden.
+        Called when the step is mounted, and by `show_status` and `show_run` unless overridden.
         """
 
     def on_mount(self) -> None:
@@ -127,17 +127,17 @@ class StepPane(Vertical):
         self.draw()
 
     def enter(self) -> None:
-        """Handle that the step has become visible."""
+        """Prepare the step when it has become visible: give it the focus."""
         self.focus_primary()
 
     def leave(self) -> None:
-        """Handle that another step is shown."""
+        """Clean up when another step is shown."""
 
     def forget_engine(self) -> None:
-        """Handle that the process that answers requests has died, with all that it had loaded."""
+        """Forget what the engine's process had loaded, since that process has died."""
 
     def take_character(self, character: str) -> bool:
-        """Take a character typed before the field had the focus; return whether it was taken."""
+        """Insert a character typed before the step had the focus; return whether it was used."""
         return False
 
     def focus_primary(self) -> None:

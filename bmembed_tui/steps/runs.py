@@ -28,7 +28,7 @@ from engine.core.messages.project import ProjectStatus, RunRecord
 from engine.project.folder import ProjectFolder
 
 CHECK_SECONDS = 1.0  # between two checks of the newest run
-# What is shown from a request of the user until it takes effect.
+# What is shown after a request of the user until it takes effect.
 REQUESTED = {
     "pause": "pausing …",
     "resume": "going on …",
@@ -59,7 +59,8 @@ class RunScreen(Screen[None]):
         self._is_checking = False
         self._is_status_known = False
         self.is_settling = False  # whether the status does not yet show the end of a run
-        self._drawn_state: tuple[object, ...] = ()  # of the run, without the progress in a stage
+        # The stage and state of the run that was last drawn, without its progress in the stage.
+        self._drawn_state: tuple[object, ...] = ()
         self.settings_time = 0.0  # when project.toml was last written
         self._watch: RunWatch | None = None
 
@@ -70,7 +71,7 @@ class RunScreen(Screen[None]):
         if self._watch is not None:
             self._watch.stop()
 
-    # Hooks, which the screen of a project fills
+    # Hooks for the subclass
 
     def load(self) -> None:
         """Load the status in the background."""
@@ -141,12 +142,14 @@ class RunScreen(Screen[None]):
 
     @work(exclusive=True, group="history")
     async def _read_history(self, folder: Path) -> None:
+        """Read the runs before the one in `folder` in a thread, and draw them."""
         history = await asyncio.to_thread(read_history, folder.parent, folder.name)
         if self.is_alive and self._watch is not None and self._watch.folder == folder:
             self.history = history
             self.draw_run()
 
     def _show_change(self, state: RunState) -> None:
+        """Draw a change of the followed run; first act on changes other than progress."""
         if not self.is_alive or state is not self.run_state:
             return
         done_stages = sum(stage.state == "done" for stage in state.stages.values())
@@ -169,6 +172,7 @@ class RunScreen(Screen[None]):
         return self.run_state.paused or self.requested == "pause"
 
     def _handle_new_state(self, state: RunState) -> None:
+        """Act on another stage, a pause or the end of the run: read the status, show the step."""
         self.requested = ""
         # The status shows already what ended before the app was opened.
         if state.running or not self._is_live:
@@ -199,7 +203,7 @@ class RunScreen(Screen[None]):
     async def _offer_after_failure(self, folder: Path, state: RunState, follow: bool) -> None:
         """Show the error that ended a run, once, with what can be done.
 
-        `follow`: whether another run is followed as this one was.
+        `follow`: whether the app was showing the step of each stage, and would for another run.
         """
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
@@ -231,21 +235,23 @@ class RunScreen(Screen[None]):
 
     @work(group="look")
     async def _check_once(self) -> None:
+        """Check the project, and let the next check begin."""
         try:
             await self._check_project()
         finally:
             self._is_checking = False
 
     async def _check_project(self) -> None:
+        """Follow a newer run, and read the status again if settings or runs have changed."""
         newest = await asyncio.to_thread(find_newest_run, self.project.path)
         settings_time = await asyncio.to_thread(read_settings_time, self.project.path)
         # Before the first status it is not known what is new.
         if not self.is_alive or self.is_starting or not self._is_status_known:
             return
-        before = self.settings_time
+        former_time = self.settings_time
         if settings_time:  # else the file cannot be read, perhaps because it is being replaced
             self.settings_time = settings_time
-        if before and before != self.settings_time:
+        if former_time and former_time != self.settings_time:
             self.load()
         if newest is not None and self._is_newer(newest):
             self.follow_run(newest)
@@ -300,15 +306,16 @@ class RunScreen(Screen[None]):
 
     @work(group="run")
     async def _start(self, stages: Sequence[str], follow: bool, force: bool) -> None:
+        """Start a run; if another program holds the project, offer to wait for it."""
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
         arguments = ["run", str(self.project.path), "--only", ",".join(stages)]
         if force:
             arguments.append("--force")
         try:
-            busy = await self._try_to_start(follow, arguments)
-            while busy is not None:
-                dialog = ErrorDialog(busy, [("wait", "Wait, then run")])
+            busy_error = await self._try_to_start(follow, arguments)
+            while busy_error is not None:
+                dialog = ErrorDialog(busy_error, [("wait", "Wait, then run")])
                 if await self.app.push_screen_wait(dialog) != "wait":
                     break
                 self.requested = "wait"
@@ -316,7 +323,7 @@ class RunScreen(Screen[None]):
                 while await asyncio.to_thread(is_held, self.project):
                     await asyncio.sleep(CHECK_SECONDS)
                 self.requested = ""
-                busy = await self._try_to_start(follow, arguments)
+                busy_error = await self._try_to_start(follow, arguments)
         except EngineError as error:
             self.show_error(error)
         finally:
@@ -361,6 +368,7 @@ class RunScreen(Screen[None]):
     # Errors
 
     def show_error(self, error: EngineError) -> None:
+        """Show an error in a dialog, or as a notification below another error."""
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
         if not self.is_alive or self._is_shown(error):
@@ -372,6 +380,7 @@ class RunScreen(Screen[None]):
             self.app.push_screen(ErrorDialog(error))
 
     def _is_shown(self, error: EngineError) -> bool:
+        """Return whether a dialog shows this error now."""
         from bmembed_tui.dialogs.confirmations import ErrorDialog
 
         screen = self.app.screen

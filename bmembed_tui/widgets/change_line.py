@@ -107,6 +107,7 @@ class ChangeLine(Vertical):
         self._check_effect()
 
     def clear(self) -> None:
+        """Drop the changes and hide the line."""
         self.workers.cancel_group(self, "change")
         self._changes = {}
         self._restore_focus()
@@ -115,11 +116,11 @@ class ChangeLine(Vertical):
     def _restore_focus(self) -> None:
         """Move the focus from a button of this line back to where it was before."""
         focused = self.screen.focused
-        before = self._focused_before
+        former_focus = self._focused_before
         self._focused_before = None
         has_focus = focused is not None and self in focused.ancestors
-        if has_focus and before is not None and before.is_attached:
-            before.focus()
+        if has_focus and former_focus is not None and former_focus.is_attached:
+            former_focus.focus()
 
     def _show(self, text: Content, *, asking: bool = False) -> None:
         """Show a text; with `asking`, also the buttons."""
@@ -129,6 +130,7 @@ class ChangeLine(Vertical):
 
     @work(exclusive=True, group="change")
     async def _check_effect(self) -> None:
+        """Ask the engine what the changes make stale; then ask the user, or write them."""
         changes = self._changes
         try:
             effect = await self.ask(WhatIf(changes))
@@ -149,9 +151,10 @@ class ChangeLine(Vertical):
         else:
             self._write()
 
-    # In a group of its own: a proposal made meanwhile neither cancels the writing nor is lost.
+    # In a group of its own, so that another proposal does not cancel the writing.
     @work(group="writing")
     async def _write(self) -> None:
+        """Write the changes to project.toml."""
         changes = self._changes
         self._changes = {}
         then = self._then
@@ -166,6 +169,7 @@ class ChangeLine(Vertical):
             self.post_message(self.Written(changes, written.settings, then))
 
     def _refuse(self, error: EngineError) -> None:
+        """Drop the changes and show the error."""
         if self.is_attached:
             self._changes = {}
             self._restore_focus()
@@ -205,9 +209,9 @@ def format_effect(stages: Sequence[StageChange]) -> Content:
 def format_error(error: EngineError) -> Content:
     """Return an engine's error for display in place: what, why, what to do."""
     advice = f"→ {format_advice(error)}" if error.to_do else ""
-    rest = " ".join(filter(None, (error.why, advice)))
+    details = " ".join(filter(None, (error.why, advice)))
     return Content.assemble(
-        plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(rest, lines=True)
+        plain(f"✗ {error.what} ", "bold $text-error", lines=True), plain(details, lines=True)
     )
 
 

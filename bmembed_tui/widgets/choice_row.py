@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where the choice of a number stands in the widget."""
+    """Where a choice stands in the widget. `number`: the index of the choice."""
 
     number: int
     line: int
@@ -133,6 +133,7 @@ class ChoiceRow(Widget, can_focus=True):
         return Content("\n").join(lines)
 
     def _render_choice(self, number: int) -> Content:
+        """Return a choice with its sign; reversed if the cursor is on it."""
         choice = self._choices[number]
         if choice.value == self.value:
             sign = "●"

@@ -94,6 +94,7 @@ class PatternField(Field):
         return split_patterns(self.value)
 
     def show(self, patterns: Iterable[str]) -> None:
+        """Show the saved patterns, unless the user has typed others."""
         was_changed = self.is_changed
         self._saved_text = visible(join_patterns(patterns))
         if not was_changed:
@@ -132,6 +133,7 @@ def join_patterns(patterns: Iterable[str]) -> str:
 
 
 def _quote(pattern: str) -> str:
+    """Return a pattern in double quotes if `split_patterns` could not read it without."""
     if "," in pattern or pattern.startswith('"'):
         doubled = pattern.replace('"', '""')
         return f'"{doubled}"'
@@ -180,6 +182,7 @@ class PathField(Field):
         self.insert_text_at_cursor(character)
 
     def browse(self) -> None:
+        """Let the window ask for a folder, whose path replaces the selected text."""
         self.focus()
         self.select_all()
         if self.app.is_web:
@@ -203,9 +206,9 @@ class PathField(Field):
         elif self.has_focus and await self._is_finished(typed):
             self.screen.focus_next()
 
-    async def _is_finished(self, typed: str) -> bool:
+    async def _is_finished(self, text: str) -> bool:
         """Return whether Tab should leave the field: nothing to complete, or the path exists."""
-        if not typed or not self.cursor_at_end:
+        if not text or not self.cursor_at_end:
             return True
         return await asyncio.to_thread(_exists, self.path)
 
@@ -226,9 +229,10 @@ class _PathSuggester(Suggester):
 
 
 def complete_path(text: str, files: bool = False) -> str:
-    """Return `text` extended by what all paths that begin with it share.
+    """Return `text` extended by what all paths that begin with `text` share.
 
-    `text` itself if there is nothing to add.
+    `/home/a/Do` becomes `/home/a/Documents/` if no other folder begins so. Without anything to add,
+    `text` is returned.
     """
     # The common prefix is one of characters, not of whole path components.
     return os.path.commonprefix(find_paths(text, files)) or text  # noqa: RUF071

@@ -26,14 +26,11 @@ MAX_SHOWN = 1000  # entries of a folder
 
 @dataclass
 class Place:
-    """What a line of the tree stands for.
-
-    `kind`: folder, file or note. `listed`: whether the folder's entries were looked for.
-    """
+    """What a line of the tree stands for."""
 
     path: Path
-    kind: str
-    listed: bool = False
+    kind: str  # folder, file or note
+    listed: bool = False  # whether reading the folder's entries has begun
 
 
 class Entry(NamedTuple):
@@ -99,7 +96,7 @@ class FolderTree(SafeTree[Place]):
         return None
 
     def get_label_width(self, node: TreeNode[Place]) -> int:
-        """Return the width without drawing, since every change asks for it for every line."""
+        """Return a line's width without drawing it, since every change needs all lines' widths."""
         label = node.label
         width = label.cell_len if isinstance(label, Text) else len(label)
         if node.allow_expand:
@@ -108,6 +105,7 @@ class FolderTree(SafeTree[Place]):
 
     @on(SafeTree.NodeExpanded)
     def _list_expanded(self, event: SafeTree.NodeExpanded[Place]) -> None:
+        """Read the entries of a folder when it is expanded for the first time."""
         place = event.node.data
         if place is not None and place.kind == "folder" and not place.listed:
             place.listed = True
@@ -116,6 +114,7 @@ class FolderTree(SafeTree[Place]):
 
     @on(SafeTree.NodeSelected)
     def _pick(self, event: SafeTree.NodeSelected[Place]) -> None:
+        """Expand the selected folder, and report that it or the file was picked."""
         place = event.node.data
         if place is not None and place.kind != "note":
             event.node.expand()
@@ -138,6 +137,7 @@ class FolderTree(SafeTree[Place]):
 
     @work(group="listing")
     async def list_folder(self, node: TreeNode[Place]) -> None:
+        """Read the entries of a folder in a thread, and show them or a note below it."""
         place = node.data
         assert place is not None
         try:
@@ -159,8 +159,8 @@ class FolderTree(SafeTree[Place]):
                 else:
                     node.add(rich_text(f"{entry.name}/"), Place(path, "folder"))
             if total > len(entries):
-                rest = f"… {total - len(entries):,} more"
-                node.add_leaf(rich_text(rest), Place(place.path, "note"))
+                more_text = f"… {total - len(entries):,} more"
+                node.add_leaf(rich_text(more_text), Place(place.path, "note"))
 
     def _show_note(self, node: TreeNode[Place], text: str) -> None:
         """Show a note in place of a folder's entries."""
@@ -178,10 +178,14 @@ def list_entries(folder: Path) -> tuple[list[Entry], int]:
     def read_entries(directory: Iterator[os.DirEntry[str]]) -> Iterator[Entry]:
         """Return the entries that are not hidden, and count them in `total`."""
         nonlocal total
-        for item in directory:
-            if not item.name.startswith("."):
+        for directory_entry in directory:
+            if not directory_entry.name.startswith("."):
                 total += 1
-                yield Entry(not _is_folder(item), item.name.casefold(), item.name)
+                yield Entry(
+                    not _is_folder(directory_entry),
+                    directory_entry.name.casefold(),
+                    directory_entry.name,
+                )
 
     with os.scandir(folder) as directory:
         # nsmallest works entry by entry: sorting all of them would block every other thread.

@@ -38,20 +38,22 @@ class KeyLine(SafeStatic):
         self._draw()
 
     def _draw(self) -> None:
+        """Draw the keys that fit, and the palette's key at the right."""
         if not self.is_attached:
             return
         active_bindings = self.screen.active_bindings
         palette = active_bindings.get(self.app.COMMAND_PALETTE_BINDING)
-        last = [self._format_key(palette.binding)] if palette else []
+        palette_key = [self._format_key(palette.binding)] if palette else []
         keys = {binding: self._format_key(binding) for binding in _list_bindings(active_bindings)}
-        room = self.content_size.width - sum(key.cell_length for key in last) - 1
+        room = self.content_size.width - sum(key.cell_length for key in palette_key) - 1
         while keys and sum(key.cell_length + 2 for key in keys.values()) > room:
             del keys[_find_least_wanted(list(keys))]
         line = Content("  ").join(keys.values())
         gap = plain(" " * (room - line.cell_length) + "▏")
-        self.update(Content.assemble(line, gap, *last), layout=False)
+        self.update(Content.assemble(line, gap, *palette_key), layout=False)
 
     def _format_key(self, binding: Binding) -> Content:
+        """Return a key and what it does; a click on them presses the key."""
         key = Content.assemble(
             plain(self.app.get_key_display(binding), "bold $footer-key-foreground"),
             plain(f" {binding.description}"),

@@ -39,7 +39,7 @@ class ModelFetcher:
         self._offered = ""
 
     async def fetch(self, name: str, size: int) -> ModelChange | None:
-        """Fetch a model and return what was added; show an error and return None."""
+        """Fetch a model and return what was added, or show the error and return None."""
         self._show(format_fetching(name, 0, size))
 
         def show_progress(line: Any) -> None:
@@ -47,10 +47,10 @@ class ModelFetcher:
                 self._show(format_fetching(name, int(line["done"]), int(line["total"])))
 
         fetching = follow_command(show_progress, "models", "get", name, "--json")
-        last = await await_or_show_error(self._widget, fetching, self._show)
-        if last is None:
+        last_line = await await_or_show_error(self._widget, fetching, self._show)
+        if last_line is None:
             return None
-        return parse_answer(ModelChange, last)
+        return parse_answer(ModelChange, last_line)
 
 
 def format_offer(name: str, size: int) -> str:

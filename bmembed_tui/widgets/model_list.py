@@ -19,7 +19,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 
 
 class ModelList(Vertical):
-    """Models that a command finds.
+    """A list of models, which `find` fills, with a note above it.
 
     `format_model`: returns the line of a model. `format_note`: returns the text above the list,
     given the models.
@@ -62,6 +62,7 @@ class ModelList(Vertical):
         self.query_one("#models-note", SafeStatic).update(text)
 
     def _show(self, models: Sequence[Any]) -> None:
+        """Show the models, with the note above them."""
         self._models = models
         self._show_note(plain(self._format_note(models), "$text-muted"))
         options = self.query_one("#models", SafeOptions)

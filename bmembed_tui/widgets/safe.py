@@ -88,7 +88,7 @@ class SafeOptions(OptionList):
         `highlighted`: the id of the option to highlight; without it, or if there is no such option,
         the highlight stays at its place as far as possible.
         """
-        place = self.highlighted or 0
+        former_index = self.highlighted or 0
         new_options = [
             Option(_to_content(prompt), id=key or None, disabled=not key) for key, prompt in options
         ]
@@ -98,7 +98,7 @@ class SafeOptions(OptionList):
             return
         selectable = [index for index, option in enumerate(new_options) if not option.disabled]
         if selectable:
-            following = [index for index in selectable if index >= place]
+            following = [index for index in selectable if index >= former_index]
             self.highlighted = following[0] if following else selectable[-1]
 
 

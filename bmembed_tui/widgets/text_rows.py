@@ -62,16 +62,16 @@ def _cut_wide(line: str, width: int) -> list[int]:
     start = 0
     after_blank = 0
     used_columns = 0
-    for place, char in enumerate(line):
+    for position, char in enumerate(line):
         columns = get_character_cell_size(char)
-        if used_columns + columns > width and place > start and char != " ":
+        if used_columns + columns > width and position > start and char != " ":
             # At the last blank of the row, else within the word.
-            start = after_blank if after_blank > start else place
+            start = after_blank if after_blank > start else position
             cuts.append(start)
-            used_columns = sum(map(get_character_cell_size, line[start:place]))
+            used_columns = sum(map(get_character_cell_size, line[start:position]))
         used_columns += columns
         if char == " ":
-            after_blank = place + 1
+            after_blank = position + 1
     return cuts
 
 
@@ -117,17 +117,17 @@ def build_segments(
     """
     visible_text = visible(text)
     segments = []
-    place = 0
+    position = 0
     for start, end, style in parts:
-        start = max(place, start)
+        start = max(position, start)
         end = min(end, len(visible_text))
         if start < end:
-            if place < start:
-                segments.append(Segment(visible_text[place:start], base))
+            if position < start:
+                segments.append(Segment(visible_text[position:start], base))
             segments.append(Segment(visible_text[start:end], base + style))
-            place = end
-    if place < len(visible_text):
-        segments.append(Segment(visible_text[place:], base))
+            position = end
+    if position < len(visible_text):
+        segments.append(Segment(visible_text[position:], base))
     return segments
 
 

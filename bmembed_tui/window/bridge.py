@@ -76,9 +76,11 @@ class Bridge:
         return {"output": output, "messages": messages}
 
     def type(self, text: str) -> None:
+        """Send what the user types to the app."""
         self.app.type(str(text)[:MAX_INPUT_LENGTH])
 
     def resize(self, columns: int, rows: int) -> None:
+        """Set the size of the app's terminal, kept within limits, if it has changed."""
         width = max(_MIN_SIZE, min(_MAX_SIZE, int(columns)))
         height = max(_MIN_SIZE, min(_MAX_SIZE, int(rows)))
         if (width, height) != self._size:
@@ -89,9 +91,11 @@ class Bridge:
         self.app.send(type="focus" if has_focus else "blur")
 
     def copy(self, text: str) -> None:
+        """Copy text that the user has selected in the terminal."""
         self.to_clipboard(str(text)[:MAX_INPUT_LENGTH])
 
     def pick_folder(self) -> None:
+        """Ask the user for a folder in the system's dialog, and insert its path."""
         folder = self.choose_folder()
         if folder:
             self.paste([folder])
@@ -108,11 +112,13 @@ class Bridge:
         return self.app.close()
 
     def add_output(self, text: str) -> None:
+        """Keep output of the app until the page asks for it."""
         with self._news:
             self._output.append(text)
             self._news.notify_all()
 
     def add_message(self, message: dict[str, Any]) -> None:
+        """Take a message of the app: copy text at once, keep any other message for the page."""
         if message.get("type") == "copy":
             self.to_clipboard(str(message["text"]))
             return

@@ -28,7 +28,8 @@ class AppProcess:
 
     `size`: columns and rows. `on_output` gets what a terminal would show; `on_message` gets
     requests of the app to the window. Both are called from threads of this class. The last message
-    is {"type": "ended", "code", "text"}.
+    is {"type": "ended", "code": …, "text": …}: the exit code, and what the app wrote to standard
+    error.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class AppProcess:
         return self._child.wait()
 
     def _send(self, data: bytes) -> None:
+        """Write to the app; do nothing if it has ended."""
         with suppress(OSError, ValueError), self._lock:  # the app may have ended
             stdin = _require_pipe(self._child.stdin)
             stdin.write(data)
@@ -108,7 +110,7 @@ class AppProcess:
         self._on_message({"type": "ended", "code": code, "text": text})
 
     def _handle_packet(self, kind: str, payload: bytes, decode: Callable[[bytes], str]) -> bool:
-        """Hand on a packet and return whether it is the last one."""
+        """Pass the content of a packet on, and return whether it is the last one."""
         if kind == DATA:
             self._on_output(decode(payload))
         elif kind == META:
@@ -119,6 +121,7 @@ class AppProcess:
         return False
 
     def _read_errors(self) -> None:
+        """Keep the last part of what the app writes to standard error."""
         for line in _require_pipe(self._child.stderr):
             text = self._error_text + line.decode("utf-8", "replace")
             # Twice the length, since blanks around the text are removed at the end.
@@ -133,6 +136,7 @@ def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
 
 
 def _build_environment(size: tuple[int, int]) -> dict[str, str]:
+    """Return the environment of the app's process. `size`: columns and rows."""
     return {
         **os.environ,
         **python_environment(),

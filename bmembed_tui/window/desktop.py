@@ -145,6 +145,7 @@ def open_window(project: str | None) -> int:
 
 
 def _show_window(bridge: Bridge, page: Page) -> None:
+    """Open a window with the page, connect it to the app, and return when it is closed."""
     import webview
 
     from bmembed_tui.window.bridge import NOTHING, list_page_functions
@@ -163,6 +164,7 @@ def _show_window(bridge: Bridge, page: Page) -> None:
     )
 
     def choose_folder() -> str | None:
+        """Return the folder that the user chooses in the system's dialog, or None."""
         answer = window.create_file_dialog(webview.FileDialog.FOLDER)
         # A sequence of one folder on most systems, a folder on others.
         if answer and isinstance(answer, (tuple, list)):
@@ -172,11 +174,13 @@ def _show_window(bridge: Bridge, page: Page) -> None:
         return None
 
     def paste_dropped(event: dict[str, Any]) -> None:
+        """Hand the paths of dropped files to the app."""
         files = event.get("dataTransfer", {}).get("files", [])
         paths = [file.get("pywebviewFullPath") for file in files]
         bridge.paste([str(path) for path in paths if path])
 
     def prepare_window() -> None:
+        """Connect the clipboard and dropped files, once there is a window."""
         bridge.to_clipboard = build_copier()
         view = getattr(window.native, "webview", None) if is_linux else None
         if view:
@@ -186,6 +190,7 @@ def _show_window(bridge: Bridge, page: Page) -> None:
             window.dom.document.events.drop += paste_dropped
 
     def fill_page() -> None:
+        """Run the script that starts the terminal in the page."""
         # In another thread: the thread of the windows would wait for itself.
         threading.Thread(
             target=window.run_js, args=[page.script], daemon=True, name="window-page"
@@ -208,7 +213,7 @@ def _show_window(bridge: Bridge, page: Page) -> None:
 def _load_qt() -> None:
     """Load Qt; raise EngineError if a part of it is missing.
 
-    pywebview would then use another library, or print a traceback.
+    Without Qt, pywebview would use another library, or print a traceback.
     """
     from bmembed_tui.window.qt import set_application_name
 
@@ -226,7 +231,7 @@ def _load_qt() -> None:
 def load_webview2() -> None:
     """Load WebView2; raise EngineError where Windows lacks it.
 
-    pywebview would then show the page in Internet Explorer's engine, which cannot run it.
+    Without WebView2, pywebview would use Internet Explorer's engine, which cannot run the page.
     """
     try:
         renderer = importlib.import_module("webview.platforms.winforms").renderer
@@ -288,7 +293,7 @@ def _restrict_calls(names: set[str]) -> None:
 def check_display() -> None:
     """Raise EngineError if there is no display.
 
-    The window's libraries would end the process without a message.
+    Without a display, the window's libraries would end the process without a message.
     """
     if SYSTEM != "linux" or os.environ.get("WAYLAND_DISPLAY"):
         return
@@ -309,7 +314,7 @@ def check_display() -> None:
 def is_display_local() -> bool:
     """Return whether the display belongs to this machine.
 
-    Another one, as over SSH, is reached through the network.
+    The display of another machine, as over SSH, is reached through the network.
     """
     if os.environ.get("WAYLAND_DISPLAY"):
         return True

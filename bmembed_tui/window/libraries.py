@@ -61,6 +61,7 @@ def find_missing_libraries() -> dict[str, str]:
 
 
 def _can_load(name: str) -> bool:
+    """Return whether the system has a library, such as `libEGL.so.1`."""
     try:
         ctypes.CDLL(name)
     except OSError:

@@ -37,12 +37,12 @@ class Unpacker:
         """Return (kind, payload) of every packet that is complete now. Raises PacketError."""
         self._pending += data
         if not self._ready:
-            before, found, rest = self._pending.partition(READY)
-            if not found:
-                self._pending = before[-len(READY) :]  # it may end with a part of READY
+            preamble, marker, packets = self._pending.partition(READY)
+            if not marker:
+                self._pending = preamble[-len(READY) :]  # it may end with a part of READY
                 return
             self._ready = True
-            self._pending = rest
+            self._pending = packets
         while len(self._pending) >= _HEADER_BYTES:
             kind = chr(self._pending[0])
             length = int.from_bytes(self._pending[1:_HEADER_BYTES], "big")

@@ -32,13 +32,10 @@ POLICY = (
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The page of a window.
+    """The page of a window."""
 
-    `html`: what the window shows first. `script`: run in the page then; it starts the terminal.
-    """
-
-    html: str
-    script: str
+    html: str  # what the window shows first
+    script: str  # run in the page afterwards: it starts the terminal
 
 
 def build_page(static: Traversable | None = None) -> Page:
@@ -65,7 +62,10 @@ def build_page(static: Traversable | None = None) -> Page:
 
 
 def _adapt_terminal(code: str) -> str:
-    """Return the terminal's code, with its output led to the bridge."""
+    """Return the terminal's code, changed to use the bridge in place of a web socket.
+
+    Raises EngineError for an unknown version of the code.
+    """
     if any(code.count(part) != 1 for part in (_SOCKET, _HANDLE, _WEBGL, _LINKS)):
         raise EngineError(
             "The window's terminal cannot be shown.",

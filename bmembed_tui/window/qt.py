@@ -30,8 +30,8 @@ class GuiThread:
     def watch(self, view: Any, on_drop: DropCallback) -> None:
         """Call `on_drop` with the paths of files and folders that are dropped on `view`.
 
-        The page does not see them. The view is also kept from fetching anything, even if its page
-        were led elsewhere, which no policy of a page prevents.
+        The page does not see these files. All requests of the view are blocked, too, which also
+        holds if the view is led to another page, where this page's policy has no effect.
         """
         with suppress(RuntimeError):
             self._carrier.watched.emit(view, on_drop)
@@ -74,6 +74,7 @@ def get_gui_thread() -> GuiThread:
                 view.window().setWindowIcon(QIcon(path))
 
         def watch(self, view: Any, on_drop: DropCallback) -> None:
+            """Block all requests of the view, and hand files dropped on it to `on_drop`."""
             self.on_drop = on_drop
             self.blocker = RequestBlocker()
             view.page().profile().setUrlRequestInterceptor(self.blocker)
@@ -82,6 +83,7 @@ def get_gui_thread() -> GuiThread:
             view.installEventFilter(self)
 
         def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            """Accept files dragged over the view, before the page sees them."""
             kinds = (QEvent.Type.DragEnter, QEvent.Type.DragMove, QEvent.Type.Drop)
             if event.type() not in kinds or not event.mimeData().hasUrls():
                 return bool(super().eventFilter(watched, event))

@@ -1,6 +1,6 @@
 """What the window needs from the system: the clipboard, and a notice on the screen.
 
-Pages may not write to the clipboard without a request.
+A page may write to the clipboard only when the user asks it to, so the system's programs do it.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def show_notice(text: str, system: System = SYSTEM) -> None:
 
 
 def _run(command: list[str], data: bytes = b"") -> None:
+    """Run a program with `data` as its input. If it fails, nothing happens."""
     with suppress(OSError, subprocess.SubprocessError):  # the window must go on without it
         subprocess.run(
             command,

@@ -45,7 +45,7 @@ for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
 
 
-# What an option takes, by pydantic's type of error.
+# pydantic's type of error → what the option takes.
 _EXPECTED = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -97,17 +97,20 @@ def _select_commands() -> typer.Typer:
     Preparing commands takes time. Help, groups of commands and unknown names need all of them.
     """
     selected = copy(app)
-    named = []
+    matching = []
     for command in app.registered_commands:
         # Empty if `engine` is called without arguments.
         if command.callback and (command.name or command.callback.__name__) in sys.argv[1:2]:
-            named.append(command)
-    selected.registered_commands = named or app.registered_commands
+            matching.append(command)
+    selected.registered_commands = matching or app.registered_commands
     return selected
 
 
 def _help_leading_process() -> None:
-    """Help to train and then end, unless this is the first of several launched processes."""
+    """In a process that a launcher started to help, train with the leading one, then exit.
+
+    In the leading process, and without a launcher, nothing happens.
+    """
     from engine.training.compute.launch import is_follower
 
     if is_follower():
@@ -118,7 +121,10 @@ def _help_leading_process() -> None:
 
 
 def _release_helpers() -> None:
-    """Release the processes on other machines, which cannot see that the leading one has ended."""
+    """Tell helping processes on other machines to end.
+
+    They cannot see that the leading process has ended.
+    """
     from engine.training.compute.launch import find_launch
 
     launch = find_launch()
@@ -217,9 +223,9 @@ def _explain_wrong_use(error: Any) -> UsageError:
 
 
 def _explain_wrong_value(error: Any) -> str:
-    """Return what an option takes, what it was given, and the most similar choice.
+    """Return a message that says what an option takes, what it got, and the nearest choice.
 
-    Empty where the library's own message has to do.
+    Empty if the message of the command line library has to do.
     """
     from pydantic import ValidationError
 

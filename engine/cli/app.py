@@ -102,21 +102,22 @@ class Grouped(Group):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each group of commands with what they do."""
-        shown = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        visible_names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
         known = {name for names in GROUPS.values() for name in names}
-        rest = tuple(name for name in shown if name not in known)
+        advanced_names = tuple(name for name in visible_names if name not in known)
         # As in click: 6 columns are the indentation and the gap.
-        room = formatter.width - max(map(len, shown)) - 6
-        for title, names in {**GROUPS, "Advanced": rest}.items():
+        help_width = formatter.width - max(map(len, visible_names)) - 6
+        for title, names in {**GROUPS, "Advanced": advanced_names}.items():
             with formatter.section(title):
                 rows = []
                 for name in names:
-                    if name in shown:
-                        rows.append((name, self.commands[name].get_short_help_str(room)))
+                    if name in visible_names:
+                        rows.append((name, self.commands[name].get_short_help_str(help_width)))
                 formatter.write_dl(rows)
 
 
 def _complete_project(incomplete: str) -> list[str]:
+    """Return the names of projects that begin with what was typed so far."""
     from engine.project.folder import known_projects
 
     return [path.name for path in known_projects() if path.name.startswith(incomplete)]
@@ -140,7 +141,7 @@ _PROJECT = typer.Argument(
 
 
 def _use_cluster(address: str | None) -> str | None:
-    """Have a run's processes give work to a cluster, by a variable of the environment.
+    """Remember the address of `--ray` in a variable of the environment, which runs read.
 
     Raises UsageError for an empty address, and where Ray is not installed.
     """
@@ -182,6 +183,7 @@ Preset = Annotated[
 
 
 def _show_version(wanted: bool) -> None:
+    """Print the version and exit, if `--version` was given."""
     if wanted:
         from engine.version import __version__
 
@@ -292,7 +294,7 @@ def opened(name: str) -> Iterator[Project]:
 
 @contextmanager
 def handling(handler: Callable[[int, Any], object], *signals: int) -> Iterator[None]:
-    """Send signals, given by number, to `handler` within the block."""
+    """Call `handler` for these signals, given by number, within the block."""
     former_handlers = {number: signal.signal(number, handler) for number in signals}
     try:
         yield

@@ -48,21 +48,23 @@ def ask(
         stop = threading.Event()
         with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
             written = answer(project.folder, question, chunks, show, stop.is_set)
-    given = found.hits[: written.passages]  # the model got as many of the hits, from the first on
+    read_hits = found.hits[
+        : written.passages
+    ]  # the model got as many of the hits, from the first on
     if as_json:
         print_json(
-            {"question": question, **to_json(written), "sources": given, "notes": found.notes}
+            {"question": question, **to_json(written), "sources": read_hits, "notes": found.notes}
         )
     else:
         printer.show(written)
         if written.state == "done" and not written.sentences:
-            if given:
+            if read_hits:
                 print("The passages that were found do not answer this.")
             else:
                 print("Nothing was found.")
         if written.state == "cut":
             print("… (queries.answer_tokens allows no more)")
-        _show_sources(written, given)
+        _show_sources(written, read_hits)
     if written.problem:
         raise written.problem
     if written.state == "stopped":

@@ -87,13 +87,13 @@ def new(
         proposal = _propose(list(paths_as_typed))
         if proposal and proposal.here:
             sections["encoder"] = {"model": proposal.model}
-    made = Project.create(name, paths_as_typed.values(), **sections)
+    project = Project.create(name, paths_as_typed.values(), **sections)
     if len(paths_as_typed) < len(documents):
         print_note("A folder that is named twice is read once.")
     for place, path in paths_as_typed.items():
         if place.is_dir() and os.access(place, os.R_OK) and not any(place.iterdir()):
             print_note(f"Note: {path} is empty. Put documents there before you run it.")
-    print_text(str(made.path))
+    print_text(str(project.path))
     if proposal:
         _show_proposal(proposal, name)
     print_note(f"Next: engine run {quote_argument(name)}")
@@ -102,7 +102,8 @@ def new(
 def _propose(sources: list[Path]) -> EncoderProposal | None:
     """Propose an encoder for documents, by a sample of them.
 
-    None where the bundled one will do, or if no sample can be read: a project needs no proposal.
+    Returns None if the bundled one will do, or if no sample can be read: a project can be created
+    without a proposal.
     """
     from engine.core.errors import EngineError
     from engine.service.proposing import propose_for_files
@@ -120,7 +121,7 @@ def _propose(sources: list[Path]) -> EncoderProposal | None:
 
 
 def _show_proposal(proposal: EncoderProposal, name: str) -> None:
-    """Say which encoder suits the documents, and how to fetch it unless it is here."""
+    """Say which encoder suits the documents, and how to fetch it unless it is on this machine."""
     languages = f"A sample of the documents is {proposal.format_languages}."
     if proposal.here:
         note = f"{languages} The encoder {proposal.model} knows it and is used."
@@ -232,7 +233,7 @@ def _run(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Run stages, here or in the background, and say what to do next."""
+    """Run stages, here or with `detach` in the background, and say what to do next."""
     quoted = quote_argument(name)
     with opened(name) as project:
         if detach:
@@ -242,10 +243,10 @@ def _run(
         if as_json or "embed" not in stages:
             return
         if "evaluate" in stages:
-            more = f"engine report {quoted}"
+            alternative = f"engine report {quoted}"
         else:
-            more = f"engine adapt {quoted} --dry-run, which says whether adapting may help"
-        print_note(f'Next: engine search {quoted} "your question", or {more}')
+            alternative = f"engine adapt {quoted} --dry-run, which says whether adapting may help"
+        print_note(f'Next: engine search {quoted} "your question", or {alternative}')
         if "train" in stages:
             _offer_teacher(project, quoted)
 
@@ -288,11 +289,11 @@ def _detach(
             "Leave out --detach.",
             code="detach-distributed",
         )
-    begun = start(project.folder, stages, force=force)
+    run_record = start(project.folder, stages, force=force)
     if as_json:
-        print_line(begun)
+        print_line(run_record)
         return
-    print(begun.run)
+    print(run_record.run)
     print_note(
         f"It runs in the background. Next: engine status {quoted}, or engine cancel {quoted}"
     )

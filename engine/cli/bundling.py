@@ -178,18 +178,18 @@ def verify(file: BundleFile, password_file: PasswordFile = None, as_json: AsJson
     from engine.export.bundle.unpack import verify as check
 
     with interruptible():
-        found = check(file, partial(_read_password, password_file, ask=False))
-    print_export_notes(found.notes)
+        bundled = check(file, partial(_read_password, password_file, ask=False))
+    print_export_notes(bundled.notes)
     if as_json:
-        print_json(found)
+        print_json(bundled)
         return
     content = "encrypted; with its password the content is checked, too"
-    if found.files:
-        part = "what search reads of the project" if found.search_only else "the whole project"
-        created = found.created[:16].replace("T", " ")
-        content = f"{part} {found.project} in {found.files} files, bundled {created} UTC"
-    print_text(f"{found.file}: undamaged, {content}")
-    print(f"sha256 {found.sha256}")
+    if bundled.files:
+        part = "what search reads of the project" if bundled.search_only else "the whole project"
+        created = bundled.created[:16].replace("T", " ")
+        content = f"{part} {bundled.project} in {bundled.files} files, bundled {created} UTC"
+    print_text(f"{bundled.file}: undamaged, {content}")
+    print(f"sha256 {bundled.sha256}")
 
 
 def _read_password(file: Path | None, *, new: bool = False, ask: bool = True) -> str | None:
@@ -218,10 +218,11 @@ def _read_password(file: Path | None, *, new: bool = False, ask: bool = True) ->
 
 
 def print_export_notes(notes: Iterable[ExportNote]) -> None:
-    """Print what to know of an export or a bundle."""
+    """Print the notes on an export or a bundle."""
     for note in notes:
         print_note(f"Note: {note.what} {note.to_do}")
 
 
 def _format_size(made: Bundled | Unbundled) -> str:
+    """Return `12 files, 3.4 MB`."""
     return f"{made.files} files, {made.bytes / 1e6:,.1f} MB"

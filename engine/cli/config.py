@@ -36,12 +36,14 @@ app.add_typer(config, name="config")
 
 
 def _complete_key(incomplete: str) -> list[str]:
+    """Return the settings that begin with what was typed so far."""
     from engine.settings.values import list_settings
 
     return [name for name in list_settings() if name.startswith(incomplete)]
 
 
 def _complete_value(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the values of the setting that begin with what was typed so far."""
     from engine.settings.values import list_settings
 
     setting = list_settings().get(ctx.params.get("key") or "")
@@ -60,15 +62,12 @@ Key = Annotated[
 
 @dataclass(frozen=True)
 class CurrentSetting:
-    """The current value of a setting; None is the model's own value.
-
-    Its fields are the keys of `--json`. `set`: whether project.toml sets it.
-    """
+    """The current value of a setting. Its fields are the keys of `--json`."""
 
     key: str
-    value: Any
+    value: Any  # None is the model's own value.
     default: Any
-    set: bool
+    set: bool  # Whether project.toml sets it.
     help: str
 
     @property
@@ -112,14 +111,14 @@ def list_settings(
 ) -> None:
     """List the settings that project.toml sets. The others have their defaults."""
     settings = _read_current(name)
-    shown = [setting for setting in settings if every or setting.set]
+    listed = [setting for setting in settings if every or setting.set]
     if as_json:
-        print_json(shown)
+        print_json(listed)
         return
-    for setting in shown:
+    for setting in listed:
         sign = "" if setting.set else "# "
         print_text(f"{sign}{setting.key} = {setting.text}")
-    others = len(settings) - len(shown)
+    others = len(settings) - len(listed)
     if others:
         command = f"engine config list {quote_argument(name)} --all"
         print_note(f"At their defaults: {others}. To list these as well: {command}")
@@ -172,11 +171,11 @@ def _find_setting(key: str) -> Setting:
     from engine.core.errors import SettingsError, nearest
     from engine.settings.values import list_settings
 
-    every = list_settings()
-    if key in every:
-        return every[key]
-    near = nearest(key, every)
-    is_section = any(known_key.startswith(f"{key}.") for known_key in every)
+    all_settings = list_settings()
+    if key in all_settings:
+        return all_settings[key]
+    near = nearest(key, all_settings)
+    is_section = any(known_key.startswith(f"{key}.") for known_key in all_settings)
     if near and not is_section:
         to_do = f"Did you mean '{near}'?"
     else:
@@ -187,10 +186,12 @@ def _find_setting(key: str) -> Setting:
 
 
 def _read_value(name: str, key: str) -> CurrentSetting:
+    """Return one setting of a project."""
     return next(setting for setting in _read_current(name) if setting.key == key)
 
 
 def _format_value(name: str, key: str) -> str:
+    """Return the value of a setting, with a note if it is the default: `10, the default`."""
     current = _read_value(name, key)
     if current.set:
         return current.text

@@ -77,9 +77,9 @@ def output() -> Console:
 
 
 def _colour_system() -> Literal["auto"] | None:
-    """Return Rich's argument; None where NO_COLOR is set.
+    """Return the argument `color_system` for Rich; None if NO_COLOR is set.
 
-    Rich itself would then leave out colours only, and write other escape sequences.
+    Rich by itself would then drop colours but still write other escape sequences.
     """
     if os.environ.get("NO_COLOR"):
         return None
@@ -194,6 +194,7 @@ def _make_table(title: str, names: str, *figures: str) -> Table:
 
 
 def _format_interval(figure: Interval) -> str:
+    """Return `61.2 (55–67)`."""
     return f"{figure.value:.1f} ({figure.low:.0f}–{figure.high:.0f})"
 
 
@@ -214,8 +215,8 @@ def show_differences(rows: Differences, console: Console) -> None:
 def differences_in_use(table: FigureTable, method: str) -> Differences:
     """Return the differences of what is in use, as `show_differences` takes them.
 
-    They are those against base in semantic and hybrid search (fused by `method`), and against
-    keywords. Where base itself is in use, the adapted encoder takes its place.
+    Semantic and hybrid search (fused by `method`) are compared with base, and hybrid search also
+    with keywords. If base itself is in use, the adapted encoder takes its place.
     """
     rows = {}
     for prefix in ("", f"{method}_"):  # names of systems of semantic and of hybrid search
@@ -228,7 +229,7 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
         pair = f"{name} − {base}"
         if pair in table.pairs:
             rows[pair] = table.pairs[pair]
-        elif not prefix and name in table.differences:  # those from base
+        elif not prefix and name in table.differences:  # the comparisons with base
             rows[pair] = table.differences[name]
     against_keywords = f"{method}_{IN_USE} − {BM25}"
     if against_keywords in table.pairs:
@@ -237,29 +238,30 @@ def differences_in_use(table: FigureTable, method: str) -> Differences:
 
 
 def show_study(found: Mapping[str, Any], console: Console) -> None:
-    """Print the table of a study, as its JSON gives it, and the remarks below it.
+    """Print the table of a study and the remarks below it.
 
-    A table with more columns than fit is printed in several parts below each other.
+    `found`: the JSON of the study's page. A table with more columns than fit is printed in several
+    parts below each other.
     """
     _show_study_table(found, console)
     for remark in _list_study_remarks(found):
         console.print(harmless(remark))
 
 
-def _show_study_table(found: Mapping[str, Any], console: Console) -> None:
+def _show_study_table(page: Mapping[str, Any], console: Console) -> None:
     """Print the table of a study, in parts that fit the width of the terminal."""
     from engine.lab.study.tables import format_figure, format_interval
 
-    names = [metric_name(column) for column in found["columns"]]
-    labels = [harmless(row["label"]) for row in found["rows"]]
+    names = [metric_name(column) for column in page["columns"]]
+    labels = [harmless(row["label"]) for row in page["rows"]]
     columns = []
-    for column in found["columns"]:
-        values = [row["values"].get(column) for row in found["rows"]]
+    for column in page["columns"]:
+        values = [row["values"].get(column) for row in page["rows"]]
         cells = []
         for value in values:
             cells.append(f"{harmless(format_figure(value))}\n{format_interval(value)}".rstrip())
         columns.append(cells)
-    title = f"{found['source']}: {found['shows']}"
+    title = f"{page['source']}: {page['shows']}"
     for start, end in _find_fitting_parts(labels, names, columns, console.width):
         if start > 0:
             title = ""
@@ -269,19 +271,19 @@ def _show_study_table(found: Mapping[str, Any], console: Console) -> None:
         console.print(table)
 
 
-def _list_study_remarks(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why cells have no adapter, what the figures are of, notes and correlations."""
-    for cell in found["cells"]:
+def _list_study_remarks(page: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what stands below a study's table: cells without an adapter, notes, correlations."""
+    for cell in page["cells"]:
         if cell["reason"]:
             name = ", ".join(filter(None, (cell["model"], cell["label"])))
             yield f"{name}: no adapter, since {cell['reason']}."
-    basis = found["similarities_of"]
+    basis = page["similarities_of"]
     if basis and basis["columns"]:
         yield f"Of {basis['queries']:,} {basis['name']}: {', '.join(basis['columns'])}."
-    yield from found.get("notes", ())
-    if found.get("general_text"):
-        yield f"General text: {found['general_text']}."
-    for correlation in found["correlations"]:
+    yield from page.get("notes", ())
+    if page.get("general_text"):
+        yield f"General text: {page['general_text']}."
+    for correlation in page["correlations"]:
         figure = "–"
         if correlation["r"] is not None:
             figure = f"{correlation['r']:.3f}"
@@ -298,22 +300,23 @@ def _find_fitting_parts(
     room = width - max((len(label) for label in labels), default=0) - TABLE_FRAME
     parts = []
     start = 0
-    left = room
-    for place, (name, cells) in enumerate(zip(names, columns, strict=True)):
+    room_left = room
+    for number, (name, cells) in enumerate(zip(names, columns, strict=True)):
         lines = [name[:MIN_HEADING], *name.split()]
         for cell in cells:
             lines += cell.split("\n")
-        wanted = min(max(map(len, lines)), MAX_COLUMN) + COLUMN_FRAME
-        if wanted > left and place > start:
-            parts.append((start, place))
-            start = place
-            left = room
-        left -= wanted
+        column_width = min(max(map(len, lines)), MAX_COLUMN) + COLUMN_FRAME
+        if column_width > room_left and number > start:
+            parts.append((start, number))
+            start = number
+            room_left = room
+        room_left -= column_width
     parts.append((start, len(names)))
     return parts
 
 
 def _format_difference(difference: Difference) -> str:
+    """Return `+1.30 (-0.42 to +3.05)`."""
     return f"{difference.value:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
 
 
@@ -340,7 +343,7 @@ def show_found(
 
 
 def show_notes(found: Found) -> None:
-    """Print what the user should know of a search."""
+    """Print the notes of a search, and what the reranker did."""
     for note in found.notes:
         progress_console().print(Text(harmless(note), style="yellow"))
     if found.reranked:
@@ -361,12 +364,12 @@ def _format_heading(hit: Hit, path: str, dated: bool) -> Text:
         place = ""
     # A title is often the first heading, too.
     titles = " › ".join(dict.fromkeys(filter(None, (hit.title, *hit.headings))))
-    facts = [titles]
+    details = [titles]
     if hit.author:
-        facts.append(hit.author)
+        details.append(hit.author)
     date = day(hit.date if dated else hit.changed or hit.created)
     if date:
-        facts.append(date)
+        details.append(date)
     counts = ""
     if hit.copies > 1:
         counts += f"{hit.copies} copies  "
@@ -378,7 +381,7 @@ def _format_heading(hit: Hit, path: str, dated: bool) -> Text:
     ]
     return Text.assemble(
         (f"{hit.rank}. {harmless(path)}", "bold"),
-        f"{place}  {harmless('  '.join(facts))}  ",
+        f"{place}  {harmless('  '.join(details))}  ",
         (f"{counts}[{', '.join(ranks)}]", "dim"),
     )
 

@@ -59,21 +59,21 @@ def sample_project(name: str = NAME) -> Project:
 
 
 def find_telling_change(report: Report) -> Change | None:
-    """Return a question that semantic search answers only after adaptation, if there is one.
+    """Return a question that semantic search answers only after adaptation; None if there is none.
 
-    Questions that only measure come first; of several, the one whose answer ranks highest.
+    Questions that only measure come first; among several, the one whose answer ranks highest.
     """
     query_sets = query_sets_of(read_report(report.folder))
     for query_set in sorted(query_sets, key=lambda query_set: query_set.kind != "measuring"):
         if query_set.kind not in ("measuring", "judged"):
             continue
-        gained = [
+        newly_answered = [
             change
             for change in query_set.changes.better
             if change.before == 0 and any(hit.right for hit in change.hits_after)
         ]
-        if gained:
-            return max(gained, key=lambda change: change.after)
+        if newly_answered:
+            return max(newly_answered, key=lambda change: change.after)
     return None
 
 

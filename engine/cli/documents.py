@@ -86,26 +86,27 @@ def documents(
 
 
 def _show(rows: list[FileOutcome], paths: set[str]) -> None:
-    """Print the files, and how many there are of each state. `paths`: of all files."""
+    """Print the files, and how many there are of each state. `paths`: the paths of all files."""
     files = []
-    inside = []
+    parts_of_files = []
     for row in rows:
         state = STATES[row.state]
         if row.kind:
             state += f" ({row.kind})"
-        facts = row.reason or f"{row.format}, {format_count(row.documents, 'document')}"
-        print(f"{state:<26} {harmless(row.path)}  {harmless(facts)}")
+        details = row.reason or f"{row.format}, {format_count(row.documents, 'document')}"
+        print(f"{state:<26} {harmless(row.path)}  {harmless(details)}")
         is_inside = any(str(parent) in paths for parent in PurePosixPath(row.path).parents)
         if is_inside:
-            inside.append(row)
+            parts_of_files.append(row)
         else:
             files.append(row)
     if rows:
-        counts = filter(None, (_format_counts(files), _format_counts(inside)))
+        counts = filter(None, (_format_counts(files), _format_counts(parts_of_files)))
         print_note("; inside them ".join(counts))
 
 
 def _format_counts(rows: Iterable[FileOutcome]) -> str:
+    """Return the number of files of each state, such as `12 files read, 1 skipped`."""
     counts = Counter(row.state for row in rows)
     return ", ".join(f"{counts[state]} {word}" for state, word in STATES.items() if counts[state])
 
@@ -174,11 +175,13 @@ def _install_unit(name: str, yes: bool) -> None:
         )
     project = ProjectFolder.open(name)
     path = unit_path(project)
-    then = (
+    how_to_start = (
         f"Start it: systemctl --user daemon-reload && systemctl --user enable --now {path.name}. "
         f"To be rid of it: systemctl --user disable --now {path.name}, then delete the file."
     )
-    before = None
+    former_text = None
     if path.is_file():
-        before = path.read_text(encoding="utf-8", errors="replace")
-    write_change(Change(path, before, unit_text(project, own_command())), yes, "watch", then)
+        former_text = path.read_text(encoding="utf-8", errors="replace")
+    write_change(
+        Change(path, former_text, unit_text(project, own_command())), yes, "watch", how_to_start
+    )

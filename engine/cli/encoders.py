@@ -81,7 +81,7 @@ def encoders(
 
 
 def _list(name: str | None, as_json: bool) -> None:
-    """List the encoders of this machine, with PROJECT also those of its folders."""
+    """List the encoders of this machine, and with a project also those of its folders."""
     from engine.encoders.choosing.library import list_encoders
 
     if name is None:
@@ -192,12 +192,12 @@ def _format_cost(trial: EncoderTrial) -> str:
     )
 
 
-def _show_comparison(found: EncoderComparison, project: str) -> None:
-    """Print each encoder's figures, costs and the commands to use it, then what they are of."""
+def _show_comparison(comparison: EncoderComparison, project: str) -> None:
+    """Print each encoder's figures, its costs, the commands to use it, and what was measured."""
     from engine.core.messages.report import EVIDENCE
 
-    table = found.table
-    for result in found.results:
+    table = comparison.table
+    for result in comparison.results:
         heading = result.named or "the encoder of the project"
         if result.error:
             heading += f"  ✗ {result.error.what} {result.error.why}"
@@ -211,7 +211,7 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
                 line += (
                     f"  {difference.value:+.2f} ({difference.low:+.2f} to {difference.high:+.2f})"
                 )
-            if difference and not found.needed:
+            if difference and not comparison.needed:
                 line += f": {difference.verdict_text}{difference.needed_text}"
             print(line)
         print(f"    {_format_cost(result.trial)}")
@@ -224,18 +224,18 @@ def _show_comparison(found: EncoderComparison, project: str) -> None:
         f" 'engine run {quote_argument(project)}'."
     )
     print(
-        f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[found.rung]}, 95 % intervals,"
+        f"nDCG@10 in percent on {table.queries:,} {EVIDENCE[comparison.rung]}, 95 % intervals,"
         " differences to the first."
     )
     for text in filter(None, (table.sample_text, table.lopsided_text)):
         print(text)
-    if found.rung == "extractive":
+    if comparison.rung == "extractive":
         print(
             "Extractive queries favour keyword search and prove nothing about encoders. Judge"
             " questions of your own: engine judge."
         )
-    elif found.needed:
+    elif comparison.needed:
         print(
-            f"Too few to decide: that takes about {about_count(found.needed)}. 'engine judge'"
+            f"Too few to decide: that takes about {about_count(comparison.needed)}. 'engine judge'"
             " collects questions."
         )

@@ -57,16 +57,19 @@ def status(name: MaybeProject = None, as_json: AsJson = False) -> None:
     from engine.cli.status_text import format_status, read_status
 
     with opened(name) as project:
-        found = read_status(project)
+        project_status = read_status(project)
     if as_json:
-        print_json(found)
+        print_json(project_status)
     else:
-        for line in format_status(found, name):
+        for line in format_status(project_status, name):
             output().print(Text(harmless(line)))
 
 
 def _add_steering_command(action: str, done: str, help_text: str) -> None:
-    """Add the command that calls the function `action` of engine.project.control for a run."""
+    """Add the command that calls the function `action` of engine.project.control.
+
+    `done`: the end of the note after it, such as `was asked to stop`.
+    """
 
     def command(name: ProjectName) -> None:
         from engine.lab.study.workspace import find_controlled_project
@@ -130,19 +133,19 @@ def report(
     )
 
     with opened(name) as project:
-        found = project.report()
+        evaluation = project.report()
     if as_json:
-        print_json(found)
+        print_json(evaluation)
         return
-    show_verdict(found.verdict, output())
+    show_verdict(evaluation.verdict, output())
     if full:
-        for kind, table in found.tables.items():
-            show_tables({kind: table}, output(), found.own_systems)
-            show_differences(differences_in_use(table, found.fusion_method), output())
-        for gate in found.gates.values():
+        for kind, table in evaluation.tables.items():
+            show_tables({kind: table}, output(), evaluation.own_systems)
+            show_differences(differences_in_use(table, evaluation.fusion_method), output())
+        for gate in evaluation.gates.values():
             show_gate(gate, output())
-        print(found.fusion.get("reason", ""))
-    print_text(f"Report: {found.folder / 'report.html'}")
+        print(evaluation.fusion.get("reason", ""))
+    print_text(f"Report: {evaluation.folder / 'report.html'}")
 
 
 @app.command()
@@ -194,7 +197,7 @@ def doctor(
 def finding_lines(finding: Finding, width: int) -> list[str]:
     """Return what doctor prints of a finding, in lines of at most `width` columns.
 
-    A longer word stays whole.
+    A word that is longer stays whole.
     """
     sign = {"good": "✓", "note": "!", "problem": "✗", "absent": "·"}[finding.state]
     return textwrap.wrap(

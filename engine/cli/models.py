@@ -170,7 +170,7 @@ def _progress(as_json: bool) -> Iterator[Callable[[int, int], None]]:
 
 
 def _show(listed: list[ListedModel]) -> None:
-    """Print the models of each kind: those on this machine, then those of the catalogue."""
+    """Print the models of each kind: those on this machine, then others of the catalogue."""
     for kind, title in TITLES.items():
         here = [model for model in listed if model.kind == kind and model.here]
         others = [model for model in listed if model.kind == kind and not model.here]
@@ -190,9 +190,9 @@ def _show(listed: list[ListedModel]) -> None:
 def _show_here(model: ListedModel) -> None:
     """Print a model on this machine: whether it fits into memory, and who uses it."""
     print_text(f"  {', '.join(model.names)}  ({model.place}, {size_text(model.size)})")
-    facts = _describe(model)
-    if facts:
-        print_text(f"      {facts}")
+    properties = _describe(model)
+    if properties:
+        print_text(f"      {properties}")
     if model.problem:
         print_text(f"      ✗ {model.problem}")
     elif model.fits:
@@ -207,23 +207,24 @@ def _show_here(model: ListedModel) -> None:
 
 def _describe(model: ListedModel) -> str:
     """Return what is known of a model: architecture, sizes, languages, licence."""
-    facts: list[str] = []
+    properties: list[str] = []
     if model.kind == "language model" and model.parameters is not None:
-        facts += filter(None, (model.architecture, model.quantisation))
-        facts.append(f"{model.parameters / 1e9:.2g} billion parameters")
-        facts.append(f"context {model.context}")
-        facts.append("chat template" if model.chat_template else "no chat template")
+        properties += filter(None, (model.architecture, model.quantisation))
+        properties.append(f"{model.parameters / 1e9:.2g} billion parameters")
+        properties.append(f"context {model.context}")
+        properties.append("chat template" if model.chat_template else "no chat template")
     if model.dimension:
-        facts.append(f"{model.dimension} dimensions")
-        facts.append(f"at most {model.context} tokens")
+        properties.append(f"{model.dimension} dimensions")
+        properties.append(f"at most {model.context} tokens")
     if model.kind == "encoder" and model.languages:
-        facts.append(_format_languages(model.languages))
+        properties.append(_format_languages(model.languages))
     if model.licence:
-        facts.append(model.licence)
-    return ", ".join(facts)
+        properties.append(model.licence)
+    return ", ".join(properties)
 
 
 def _format_languages(languages: tuple[str, ...]) -> str:
+    """Return `en, de`, or `many languages`, or `12 languages` if there are more than five."""
     if "*" in languages:
         return "many languages"
     if len(languages) <= 5:
@@ -233,10 +234,14 @@ def _format_languages(languages: tuple[str, ...]) -> str:
 
 def _show_other(model: ListedModel) -> None:
     """Print a model that can be fetched."""
-    facts = [f"about {size_text(model.size)}", _format_languages(model.languages), model.licence]
+    properties = [
+        f"about {size_text(model.size)}",
+        _format_languages(model.languages),
+        model.licence,
+    ]
     if not model.room:
-        facts.append("✗ more than the disk has room for")
+        properties.append("✗ more than the disk has room for")
     elif not model.fits:
-        facts.append(f"✗ takes {size_text(model.memory)}, more memory than is free")
-    print_text(f"  {model.name}  ({', '.join(facts)})")
+        properties.append(f"✗ takes {size_text(model.memory)}, more memory than is free")
+    print_text(f"  {model.name}  ({', '.join(properties)})")
     print_text(f"      {model.purpose}")

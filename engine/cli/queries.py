@@ -104,30 +104,30 @@ def _show_queries(rows: list[QueryRow]) -> None:
     print_note(", ".join(f"{count} {state}" for state, count in counts.most_common()))
 
 
-def _show_by_origin(found: QueriesByOrigin) -> None:
+def _show_by_origin(by_origin: QueriesByOrigin) -> None:
     """Print the queries with what each is used for, and the counts of each origin and use."""
     from engine.core.messages.queries import UNUSED
 
-    for query in found.queries:
+    for query in by_origin.queries:
         use: str = query.use
         if query.reason:
             use += f": {UNUSED[query.reason]}"
         print(f"{query.origin} ({use}): {harmless(query.text)}")
         if query.path:
             print(f"    {harmless(query.path)}")
-    for origin, count in found.counts.items():
-        uses = ", ".join(f"{number} {use}" for use, number in found.uses[origin].items())
+    for origin, count in by_origin.counts.items():
+        uses = ", ".join(f"{number} {use}" for use, number in by_origin.uses[origin].items())
         print_note(f"{count:>6} {origin}: {uses}")
-    if not found.counts:
+    if not by_origin.counts:
         print_note("No queries.")
 
 
-def _show_sample(found: QuerySample) -> None:
+def _show_sample(query_sample: QuerySample) -> None:
     """Print the queries of each chunk, and an estimate for all chunks."""
     from engine.core.text import duration
     from engine.queries.filters.consistency import format_share
 
-    for item in found.items:
+    for item in query_sample.items:
         print(harmless(item.path) + f"  ({duration(item.seconds)})")
         if item.problem:
             print(f"  no result: {harmless(item.problem)}")
@@ -138,12 +138,12 @@ def _show_sample(found: QuerySample) -> None:
                 print(f"      from: {harmless(query.evidence)}")
             if query.reason:
                 print(f"      left out: {harmless(query.reason)}")
-    estimate = found.estimate
-    backend: str = found.backend
-    if found.model:
-        backend += f" ({found.model})"
-    print(f"\nBackend: {harmless(backend)}. Kept: {format_share(found.kept_share)}.")
+    estimate = query_sample.estimate
+    backend: str = query_sample.backend
+    if query_sample.model:
+        backend += f" ({query_sample.model})"
+    print(f"\nBackend: {harmless(backend)}. Kept: {format_share(query_sample.kept_share)}.")
     print(f"Queries for {estimate.chunks} different chunks: about {duration(estimate.seconds)}.")
     print(f"This is an estimate: {harmless(estimate.basis)}.")
-    if not found.items:
+    if not query_sample.items:
         print_note("No chunk has a query.")

@@ -100,7 +100,7 @@ class RunView:
         self._note(event)
 
     def _note(self, event: events.Event) -> None:
-        """Print a line for an event that should stay visible."""
+        """Print a line for an event that stays visible after the bars are gone."""
         match event:
             case events.RunEstimated():
                 estimate = estimate_line(event.seconds, event.unknown)
@@ -129,11 +129,11 @@ class RunView:
                 # The error that ends the command says why.
                 self._say(f"✗ {event.stage}", " failed", style="red")
 
-    def _explain(self, head: str, rest: str) -> None:
-        """With `verbose`, print a detail: once for each `head`, which several stages may repeat."""
+    def _explain(self, head: str, detail: str) -> None:
+        """With `verbose`, print a detail, once for each `head`, as several stages may repeat it."""
         if self._verbose and head not in self._shown:
             self._shown.add(head)
-            self._say("  · ", head + rest, style="cyan")
+            self._say("  · ", head + detail, style="cyan")
 
     def _advance(self, unit: str, done: int, total: int, note: str = "") -> None:
         """Move the bar of a unit of work, with a note beside it; by default the time left."""
@@ -152,8 +152,9 @@ class RunView:
             self._bars.remove_task(task)
         self._tasks.clear()
 
-    def _say(self, head: str, rest: str, style: str) -> None:
-        self._console.print(Text.assemble((harmless(head), style), harmless(rest)))
+    def _say(self, head: str, text: str, style: str) -> None:
+        """Print a line. `style`: of its `head`."""
+        self._console.print(Text.assemble((harmless(head), style), harmless(text)))
 
 
 def summary_line(summary: Mapping[str, Any], verbose: bool = False) -> str:

@@ -46,11 +46,11 @@ _SEARCH_AGAIN = "Search the folder again: what was read is kept."
 
 @dataclass(frozen=True)
 class HitFormat:
-    """How to print hits: as paths of files, as JSON, or for people, with or without their dates."""
+    """How to print hits: as paths of files, as JSON, or else for people."""
 
-    files: bool
+    files: bool  # Only the paths of files.
     as_json: bool
-    dated: bool = False
+    dated: bool = False  # For people: with the dates that the hits are sorted by.
 
     def __post_init__(self) -> None:
         if self.files and self.as_json:
@@ -259,6 +259,7 @@ def find(
 
 
 def _exists(text: str) -> bool:
+    """Return whether a text is the path of a file or folder."""
     try:
         return path_exists(expand_home(text))
     except UsageError:  # the words cannot be a path
@@ -303,7 +304,7 @@ def _update(project: Project, folder: str) -> None:
 
 
 def _run_when_free(run: Callable[[], object], stop: Callable[[], bool]) -> None:
-    """Call `run`, again and again for a minute while another process updates the project."""
+    """Call `run`; while another process updates the project, try again for a minute."""
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -331,10 +332,10 @@ def _search_one(
 def _search_all(
     search_project: Callable[[Project], Found], hit_format: HitFormat, also: Iterable[Path]
 ) -> None:
-    """Print the hits of the known projects and those of `also`, or that there are none.
+    """Print the hits of the known projects and of the folders `also`, project by project.
 
-    Each project is searched by itself, since scores of different projects cannot be compared. A
-    project that cannot be searched is named.
+    Scores of different projects cannot be compared, so the hits are not merged. A project that
+    cannot be searched is named.
     """
     from engine.project.folder import known_projects
 
@@ -384,7 +385,7 @@ def _show(found: Found, project: Project, hit_format: HitFormat) -> None:
 
 
 def _find_file(hit: Hit) -> str:
-    """Return the file on the disk that contains a hit, such as an archive or an email."""
+    """Return the path of the file on disk that contains a hit: for an attachment, the email."""
     path = Path(hit.source, hit.path)
     return str(next(filter(is_document, (path, *path.parents)), path))
 

@@ -29,26 +29,18 @@ STANDINGS: Mapping[Standing, str] = {
 
 @dataclass(frozen=True)
 class InUse:
-    """What the last evaluation put into use.
+    """What the last evaluation put into use."""
 
-    `encoders`: an encoder for each search mode. `fusion`: how hybrid search fuses it with BM25
-    (`rrf`, or `weighted` with a `weight` of the semantic score, 0 to 1).
-    """
-
-    encoders: Mapping[SearchMode, InUseInfo]
-    fusion: str
-    weight: float
+    encoders: Mapping[SearchMode, InUseInfo]  # The encoder of each search mode.
+    fusion: str  # How hybrid search fuses both rankings: `rrf` or `weighted`.
+    weight: float  # Of the semantic score, 0 to 1, if weighted.
 
 
 @dataclass(frozen=True)
 class Status:
     """How far every stage is, what is in the project, and what its run does.
 
-    Its fields are the keys of `--json`. `in_use` is None before the first evaluation; `progress`
-    without a run in progress; `resumes_at` without a training to resume; `broken_off` unless the
-    last run was stopped or killed (else it is how far the run was, and `to_resume` says what to
-    do); `sweep` (engine.lab.study.workspace.read_unfinished_sweep) and `sweep_progress` without a
-    sweep.
+    Its fields are the keys of `--json`.
     """
 
     project: Path
@@ -56,15 +48,16 @@ class Status:
     counts: Mapping[str, int]
     stages: Sequence[StageState]
     latest_run: RunRecord | None = None
-    progress: RunProgress | None = None
+    progress: RunProgress | None = None  # Of the run in progress.
+    # An unfinished sweep (engine.lab.study.workspace.read_unfinished_sweep).
     sweep: Mapping[str, Any] | None = None
-    sweep_progress: RunProgress | None = None
-    resumes_at: ResumePoint | None = None
-    in_use: InUse | None = None
-    broken_off: RunProgress | None = None
-    to_resume: str = ""
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    quarantined: Mapping[str, str] = field(default_factory=dict)
+    sweep_progress: RunProgress | None = None  # Of the run of the sweep.
+    resumes_at: ResumePoint | None = None  # Where a training would resume.
+    in_use: InUse | None = None  # None before the first evaluation.
+    broken_off: RunProgress | None = None  # How far the last run was, if it was stopped or killed.
+    to_resume: str = ""  # Then, what to do.
+    skipped: Mapping[str, str] = field(default_factory=dict)  # Path → reason.
+    quarantined: Mapping[str, str] = field(default_factory=dict)  # Path → reason.
 
 
 def read_status(project: Project) -> Status:
@@ -115,6 +108,7 @@ def read_status(project: Project) -> Status:
 
 
 def _read_progress(run: RunRecord | None) -> RunProgress | None:
+    """Return the progress of a run; None without a run."""
     from engine.runs.progress import read_progress
 
     if run is None:
@@ -134,7 +128,7 @@ def _read_what_is_in_use(project: Project) -> InUse | None:
 
 
 def _is_ready_to_train(stages: Sequence[StageState]) -> bool:
-    """Return whether the training comes next: new queries would begin another training."""
+    """Return whether training is the next stage; if earlier stages are due, it would start over."""
     from engine.project.stage import ORDER
 
     before = ORDER[: ORDER.index("train")]
@@ -179,53 +173,53 @@ def format_status(found: Status, name: str) -> Iterator[str]:
     yield from _format_unread(STATE_WORDS["quarantined"], found.quarantined, quoted)
 
 
-def _format_last_run(found: Status, quoted: str) -> Iterator[str]:
+def _format_last_run(status: Status, quoted: str) -> Iterator[str]:
     """Yield lines on a run that failed or was interrupted, and on a training to resume."""
-    last = found.latest_run
-    if last and not found.running and last.state == "failed":
+    last = status.latest_run
+    if last and not status.running and last.state == "failed":
         error = ""
         if last.error:
             error = str(last.error).replace("\n", " ")
         yield f"  The last run failed. {error}"
-    if last and found.broken_off:
+    if last and status.broken_off:
         how = "stopped" if last.state == "cancelled" else "interrupted"
-        place = ", ".join(_describe_place(found.broken_off))
-        yield f"  The last run was {how} ({place}). {found.to_resume}"
-    point = found.resumes_at
+        place = ", ".join(_describe_place(status.broken_off))
+        yield f"  The last run was {how} ({place}). {status.to_resume}"
+    point = status.resumes_at
     if point:
         line = f"  Training would resume at step {point.step} of {point.steps}"
-        if not found.broken_off:  # else `to_resume` has the command
+        if not status.broken_off:  # else `to_resume` has the command
             line += f": engine train {quoted}"
         yield line
 
 
-def _format_sweep(found: Status, quoted: str) -> Iterator[str]:
+def _format_sweep(status: Status, quoted: str) -> Iterator[str]:
     """Yield lines on a study or sweep that is running or was stopped."""
-    if found.sweep:
-        done = f"{format_count(found.sweep['finished'], 'cell')} finished"
-        if found.sweep["running"]:
+    if status.sweep:
+        done = f"{format_count(status.sweep['finished'], 'cell')} finished"
+        if status.sweep["running"]:
             yield f"  A study or sweep is running, {done}."
         else:
             yield f"  A study or sweep was stopped, {done}; the same command resumes it."
-    if found.sweep_progress:
-        yield from _format_progress(found.sweep_progress, quoted)
+    if status.sweep_progress:
+        yield from _format_progress(status.sweep_progress, quoted)
 
 
-def _format_stages(found: Status, quoted: str) -> Iterator[str]:
+def _format_stages(status: Status, quoted: str) -> Iterator[str]:
     """Yield a line for each stage.
 
     In a project that is only searched, one line stands for all stages of an adaptation.
     """
-    unused = _find_unused_stages(found)
-    for stage in found.stages:
+    unused = _find_unused_stages(status)
+    for stage in status.stages:
         if stage.stage in unused:
             continue
         state = stage.state
         reason = stage.reason
-        if found.progress and found.progress.stage == stage.stage:
+        if status.progress and status.progress.stage == stage.stage:
             state = "running"
             reason = ""
-        elif found.broken_off and found.broken_off.stage == stage.stage and state != "done":
+        elif status.broken_off and status.broken_off.stage == stage.stage and state != "done":
             state = "begun"
             reason = ""
         yield f"  {stage.stage:<9} {state:<7} {reason}".rstrip()
@@ -233,19 +227,19 @@ def _format_stages(found: Status, quoted: str) -> Iterator[str]:
         yield f"  {'adapt':<9} not used ('engine adapt {quoted}' adapts the encoder)"
 
 
-def _find_unused_stages(found: Status) -> set[str]:
+def _find_unused_stages(status: Status) -> set[str]:
     """Return the stages of an adaptation, if none of them was ever begun."""
     from engine.project.stage import SEARCH
 
-    adaptation = [stage for stage in found.stages if stage.stage not in SEARCH]
+    adaptation = [stage for stage in status.stages if stage.stage not in SEARCH]
     has_begun = any(stage.state != "to do" for stage in adaptation)
-    if has_begun or found.progress or found.broken_off:
+    if has_begun or status.progress or status.broken_off:
         return set()
     return {stage.stage for stage in adaptation}
 
 
 def format_refresh_advice(stale: Sequence[str], name: str) -> str:
-    """Return the beginning of a sentence: the command that brings stages up to date."""
+    """Return a clause with the command that brings stages up to date, to begin a sentence."""
     from engine.project.stage import SEARCH
 
     command = "run" if set(stale) <= set(SEARCH) else "adapt"

@@ -181,7 +181,7 @@ def study(
 
 
 def _parse_settings(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of `--set`, and the options of the lab among them (`lab.…`)."""
+    """Return the values of `--set` by `section.key`, with the options of the lab (`lab.…`)."""
     from engine.lab.checks.options import PREFIX, split_options
 
     options = [text for text in texts if text.startswith(PREFIX)]
@@ -192,7 +192,7 @@ def _parse_settings(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _parse_options(texts: Sequence[str]) -> dict[str, Any]:
-    """Return the values of `key=value` texts by key; which keys there are is checked elsewhere."""
+    """Return the values of `key=value` texts by key, without checking the keys."""
     from engine.settings.load import parse_value
 
     values = {}
@@ -249,27 +249,28 @@ def _make_all(request: _Request, force: bool) -> None:
 
 
 def _choose_places(request: _Request) -> list[Path | None]:
-    """Return the folder of each data set's study: `--output`, or of several, one each within it.
+    """Return the folder for the study of each data set: `--output`, or a folder within it for each.
 
-    Those are named by the end of the data set's path, and by a number if several have the same.
+    Such a folder is named like the data set's folder, with a number if several have that name.
+    None: the default place.
     """
     output = request.output
     if output is None or len(request.names) == 1:
         return [output] * len(request.names)
-    ends = [Path(name).name for name in request.names]
+    folder_names = [Path(name).name for name in request.names]
     places: list[Path | None] = []
-    for number, end in enumerate(ends, 1):
-        if ends.count(end) > 1:
-            places.append(output / f"{end}-{number}")
+    for number, folder_name in enumerate(folder_names, 1):
+        if folder_names.count(folder_name) > 1:
+            places.append(output / f"{folder_name}-{number}")
         else:
-            places.append(output / end)
+            places.append(output / folder_name)
     return places
 
 
 def _make(wanted: Study, request: _Request, force: bool, print_each: bool) -> list[dict[str, Any]]:
-    """Make a study of each of the data sets, and return what the pages' JSON says.
+    """Make a study of each data set, and return the JSON of the pages.
 
-    `print_each`: with `--json`, print that of each when it is made.
+    `print_each`: with `--json`, print each as soon as it is made.
     """
     from engine.core.errors import UsageError
     from engine.lab.benchmark import DATA_SECTIONS
@@ -462,7 +463,7 @@ def _open_project(
 
 
 def _make_mean(pages: list[dict[str, Any]], request: _Request) -> dict[str, Any]:
-    """Return the mean over data sets; show it, and write it next to their folders in --output."""
+    """Return the mean over data sets; print it, and write it into `--output`."""
     from engine.cli.console import output, show_study
     from engine.lab.study.measures import average_pages
     from engine.lab.study.page import write_tables
@@ -525,22 +526,22 @@ def _run(
 
 
 def _announce(work: StudyRun, name: str) -> None:
-    """Say how many cells are left to train and measure, and what that takes."""
+    """Print how many cells are left to train and measure, and how many steps that takes."""
     from engine.lab.study.grid import steps_of, twin_of
 
-    left = work.to_do()
+    unfinished = work.to_do()
     trained = work.to_train()
     twins = sum(twin_of(work.cells, cell) is not None for cell in work.cells)
-    done = len(work.cells) - len(left) - twins
+    finished = len(work.cells) - len(unfinished) - twins
     parts = [f"{len(trained)} to train and measure"]
-    if len(left) > len(trained):
-        parts.append(f"{len(left) - len(trained)} to measure after a training of another")
-    if done:
-        parts.append(f"{done} finished before")
+    if len(unfinished) > len(trained):
+        parts.append(f"{len(unfinished) - len(trained)} to measure after a training of another")
+    if finished:
+        parts.append(f"{finished} finished before")
     if twins:
         parts.append(f"{twins} identical to another")
     text = f"{len(work.cells)} cells: {', '.join(parts)}."
-    if left:
+    if unfinished:
         with closing(work.project.store()) as store:
             _, counts_by_split = store.query_counts()
         queries = counts_by_split.get("train", 0)
@@ -548,7 +549,7 @@ def _announce(work: StudyRun, name: str) -> None:
         steps = 0
         for cell in trained:
             steps += work.count_trainings(cell) * steps_of(cell, settings, queries)
-        text += f" That takes {steps:,} training steps and {len(left)} evaluations."
+        text += f" That takes {steps:,} training steps and {len(unfinished)} evaluations."
     print_note(text)
     if work.workspace.judged_since:
         print_note(

@@ -85,9 +85,9 @@ def purge(
 
     project = find_cached_project(name) or ProjectFolder.open(name)
     what = str(project.path)
-    found = ", ".join(map(str, list_cached_sources(project)))
-    if found:
-        what += f", and what 'engine find' keeps of {found}"
+    cached_sources = ", ".join(map(str, list_cached_sources(project)))
+    if cached_sources:
+        what += f", and what 'engine find' keeps of {cached_sources}"
     size = format_files_and_size(*measure_purge(project))
     require_consent(f"Delete {what}: {size}? Your documents stay.", yes, "purge")
     done = remove(project)

@@ -1,4 +1,4 @@
-"""Types of arrays. It loads numpy: where that must wait, import it for type checking only."""
+"""Types of numpy arrays. Modules that must not load numpy import them under TYPE_CHECKING."""
 
 from __future__ import annotations
 

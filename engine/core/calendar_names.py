@@ -7,22 +7,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CalendarNames:
-    """The names in one language; weeks begin with Sunday, as in number formats.
+    """Names of months and weekdays in one language.
 
-    `months_of_day`: the months as they stand after a day's number, if that is another form.
+    Weeks begin with Sunday, as in number formats.
     """
 
     months: tuple[str, ...]
     short_months: tuple[str, ...]
     days: tuple[str, ...]
     short_days: tuple[str, ...]
+    # Genitives, as in `5 stycznia` (Polish); empty if they are the plain names.
     months_of_day: tuple[str, ...] = ()
 
 
 def _names(
     months: str, short_months: str, days: str, short_days: str, months_of_day: str = ""
 ) -> CalendarNames:
-    """Build the record of a language from lists of names, with blanks between them."""
+    """Build the names of a language from lists, each a string separated by spaces."""
     lists = (months, short_months, days, short_days, months_of_day)
     return CalendarNames(*(tuple(names.split()) for names in lists))
 

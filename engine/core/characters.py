@@ -1,10 +1,8 @@
-"""Characters that are removed before texts are stored, and accents that are written in two ways.
+"""Cleaning of text before it is stored: unstorable and invisible characters, and accents.
 
-Removed are those that no database takes, and invisible ones.
-
-Soft hyphens, word joiners and byte order marks go everywhere, from documents and queries alike. A
-zero width space goes except in scripts without blanks between words, where it separates them.
-Joiners and non-joiners stay: they make different letters and emoji.
+Soft hyphens, word joiners and byte order marks are removed everywhere, from documents and queries
+alike. A zero width space is removed except in scripts that put no blanks between words, where it
+separates them. Joiners and non-joiners stay: they make different letters and emoji.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ _BYTE_ORDER_MARK = "\ufeff"
 _UNSPACED = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9ff\uaa60-\uaadf"  # noqa: E501
 # A zero width space that separates no words.
 _USELESS_SPACE = re.compile(f"(?<![{_UNSPACED}]){_ZERO_WIDTH_SPACE}(?![{_UNSPACED}])")
-# The rest of a word, from the soft hyphen that splits it: `-⏎ing. ⏎` of `mount-⏎ing. ⏎`. A word may
-# go over several lines.
+# The rest of a word, from the soft hyphen (here `-`) that splits it: `-⏎ing. ⏎` of `mount-⏎ing. ⏎`.
+# A word may go over several lines.
 _SPLIT_WORD = re.compile(
     rf"""
     (?<=[^\W\d_])                         # after a letter
@@ -38,9 +36,9 @@ _SPLIT_WORD = re.compile(
 
 
 def clean(text: str) -> str:
-    """Return the text with plain line ends, and U+FFFD for NULs and lone surrogates.
+    """Return the text with `\\n` as line ends, and U+FFFD for NULs and lone surrogates.
 
-    Nothing after this step could store those.
+    The database cannot store these characters.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -61,7 +59,8 @@ def _is_whole(text: str) -> bool:
 def drop_invisible(text: str) -> str:
     """Return a text without invisible characters.
 
-    A word that a soft hyphen splits at a line's end is joined, and the line then ends after it.
+    The parts of a word that is split by a soft hyphen at a line's end are joined; the line then
+    ends after the word.
     """
     if text.isascii():
         return text

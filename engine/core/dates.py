@@ -11,9 +11,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_local(seconds: float) -> datetime:
-    """Return a moment in local time.
+    """Return the local time of a number of seconds since the epoch.
 
-    Windows knows no local times before 1970 and after 3000: standard time is taken there. Raises
+    Windows knows no local times before 1970 and after 3000: there, standard time is used. Raises
     ValueError or OverflowError outside the years 1 to 9999.
     """
     moment = _EPOCH + timedelta(seconds=seconds)
@@ -27,8 +27,8 @@ def to_local(seconds: float) -> datetime:
 def from_local(moment: datetime) -> float:
     """Return the seconds since the epoch of a local time, given without a zone.
 
-    Of a time that occurs twice, when clocks are put back, it is the first. A time that clocks skip
-    counts as if they had not been changed.
+    A time that occurs twice, when clocks are put back, means the first of the two. A time that
+    clocks skip counts as if they had not been changed.
     """
     # Not time.mktime: its choice between two moments depends on what it was asked before.
     try:
@@ -48,7 +48,10 @@ def day(seconds: float | None) -> str:
 
 
 def document_date(changed: float | None, created: float | None, modified: float) -> float:
-    """Return the date that a document gives itself, else that of its file."""
+    """Return the date that a document gives itself, else that of its file.
+
+    Its last change comes before its creation.
+    """
     if changed is not None:
         return changed
     if created is not None:
@@ -64,7 +67,7 @@ def read_day(text: str) -> float:
             seconds = from_local(moment)
         else:
             seconds = moment.astimezone(UTC).timestamp()
-        # A moment that has no local day is refused.
+        # Raises an error for a moment outside the years 1 to 9999.
         to_local(seconds)
         return seconds
     except (ValueError, OverflowError):

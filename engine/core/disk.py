@@ -46,7 +46,7 @@ def file_mode(folder: Path) -> int:
 
 
 def path_exists(path: Path) -> bool:
-    """Return whether there is a file or folder; False also where the system does not tell.
+    """Return whether there is a file or folder; False also if the system refuses to say.
 
     `Path.exists` raises for a folder without rights and for a network drive that has vanished.
     """
@@ -122,7 +122,10 @@ def replace_file(path: Path, temporary: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def disk_errors(what: str) -> Iterator[None]:
-    """Turn the system's refusals into errors that a user can act on."""
+    """Turn an OSError of the block into an error that a user can act on.
+
+    `what`: the first sentence of the error, such as `The export could not be written.`
+    """
     try:
         yield
     except OSError as error:
@@ -177,6 +180,7 @@ def _open_to_group(folder: Path, group: int) -> None:
 
 
 def _set_shared_mode(path: Path, kind: str, group: int) -> None:
+    """Set group and mode of a path in a shared project. `kind`: `folders` or `files`."""
     set_group(path, group)
     path.chmod(SHARED[kind])
 

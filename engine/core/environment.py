@@ -39,10 +39,13 @@ def prepare() -> None:
 
 
 def prepare_process() -> None:
-    """Set variables, a private umask, signals and streams, for a process of our own."""
+    """Prepare a process that runs only this program: variables, umask, signals and streams.
+
+    `engine.api`, which other programs import, calls only `prepare`.
+    """
     prepare()
     open_missing_streams()
-    # Windows then looks for no program in the working directory.
+    # With it, Windows does not look for programs in the working directory.
     os.environ[ONLY_ON_PATH] = "1"
     os.umask(0o077)
     restore_child_signal()

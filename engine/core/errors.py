@@ -51,7 +51,10 @@ class EngineError(Exception):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The `command`, and the command of the `stage` alone if `command` would run several."""
+        """The commands that help.
+
+        They are `command` and, if that runs several stages, the command of `stage` alone.
+        """
         commands = [self.command]
         if self.command in ("run", "adapt"):
             commands.append(self.stage)
@@ -60,7 +63,7 @@ class EngineError(Exception):
     def as_dict(self) -> dict[str, str]:
         """Return the error for logs, `--json` output and other processes.
 
-        Its type is the nearest class of this module.
+        Its `type` is the nearest base class in this module, which `from_dict` can make again.
         """
         public = next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
         return {
@@ -75,7 +78,10 @@ class EngineError(Exception):
 
     @staticmethod
     def from_dict(data: Mapping[str, object], exit_code: int | None = None) -> EngineError:
-        """Return the error that `as_dict` gave, with the same class."""
+        """Return the error that `as_dict` gave, with the same class.
+
+        `exit_code`: that of the process which ended with the error, if it is to be kept.
+        """
         kind = globals().get(str(data.get("type")))
         if not (isinstance(kind, type) and issubclass(kind, EngineError)):
             kind = StageError
@@ -209,7 +215,10 @@ def nearest(word: str, valid: Iterable[str], cutoff: float = 0.5) -> str | None:
 
 
 def unknown_name(kind: str, name: str, valid: Collection[str], *, code: str) -> UsageError:
-    """Return the error of a name that is not one of the `valid` ones of its kind."""
+    """Return the error of a name that is not one of the `valid` ones.
+
+    `kind`: what it is a name of, such as `search mode`.
+    """
     near = nearest(name, valid)
     if near:
         to_do = f"Did you mean '{near}'?"
@@ -221,7 +230,10 @@ def unknown_name(kind: str, name: str, valid: Collection[str], *, code: str) -> 
 
 
 def reason_of(error: BaseException) -> str:
-    """Return another library's error as a sentence, a system error without its number."""
+    """Return an exception's message as a sentence; a system error without its number.
+
+    Example: `No such file or directory: /data/a.txt.`
+    """
     if isinstance(error, OSError) and error.strerror:
         if error.filename:
             return f"{error.strerror}: {error.filename}."

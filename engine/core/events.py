@@ -41,11 +41,11 @@ class RunStarted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEstimated(Event):
-    """The estimated seconds of the stages with work to do; those of `unknown` are not known."""
+    """The estimated time of a run, by stage."""
 
-    chunks: int
-    seconds: dict[str, float]
-    unknown: list[str]
+    chunks: int  # Of the corpus.
+    seconds: dict[str, float]  # Of the stages with work to do.
+    unknown: list[str]  # Stages whose time cannot be estimated.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Choice(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned(Event):
-    """Something that needs a look but stops nothing."""
+    """A problem that the user should look at, but that does not stop the run."""
 
     name: ClassVar[str] = "warning"
     stage: str
@@ -219,7 +219,7 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._warned = {event for event, _ in read(path) if isinstance(event, Warned)}
         self._file: int | None = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        # Whether the file ends within a line, since the disk was full.
+        # Whether the last write was cut off by a full disk: the next one then begins a new line.
         self._is_torn = False
 
     def __call__(self, event: Event) -> None:

@@ -14,7 +14,7 @@ from engine.core.text import about_count
 Verdict = Literal["better", "worse", "no difference shown", "proves nothing"]
 MILLION = 1_000_000
 LOPSIDED_SHARE = 0.2
-"""The share of queries about one document from which on wide intervals are explained."""
+"""If at least this share of the queries is about one document, wide intervals are explained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,17 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean of a - b with its interval.
-
-    `p_better`: share of resamples in which a is ahead, ties counted half. `p_value`: of Fisher's
-    randomisation test. `needed`: if no difference is shown, the number of queries that would show
-    one as large (engine/metrics/differences.py). The verdict `proves nothing` is for queries that
-    flatter what was trained on similar ones.
-    """
+    """Mean of a - b with its interval, and what it shows."""
 
     value: float
     low: float
     high: float
-    p_better: float
+    p_better: float  # Share of resamples in which a is ahead; ties count half.
+    # `proves nothing`: measured on queries that flatter an encoder trained on similar ones.
     verdict: Verdict
-    p_value: float
+    p_value: float  # Of Fisher's randomisation test.
+    # If no difference is shown: how many queries would show one of this size
+    # (engine/metrics/differences.py).
     needed: int | None = None
 
     def percent(self) -> Difference:
@@ -53,7 +50,10 @@ class Difference:
         return replace(self, value=100 * self.value, low=100 * self.low, high=100 * self.high)
 
     def without_verdict(self) -> Difference:
-        """Return the difference without the verdict better or worse, for queries that flatter."""
+        """Return the difference with the verdict `proves nothing` in place of better or worse.
+
+        For queries that flatter an encoder which was trained on similar ones.
+        """
         if self.verdict == "no difference shown":
             return self
         return replace(self, verdict="proves nothing")
@@ -75,7 +75,10 @@ class Difference:
 
     @property
     def verdict_text(self) -> str:
-        """The verdict with its p; it says so if the interval excludes 0 without a proof."""
+        """The verdict with its p value, such as `better (p = 0.031)`.
+
+        If the interval excludes 0 although no difference is shown, the text says so.
+        """
         note = self.p_text
         if self.verdict == "no difference shown" and (self.low > 0 or self.harms):
             note += ", above 0.05, though the interval excludes 0"
@@ -83,7 +86,7 @@ class Difference:
 
     @property
     def needed_text(self) -> str:
-        """The number of queries needed, for the end of a sentence; empty if unknown."""
+        """How many queries would show this difference, to end a sentence; empty if unknown."""
         if self.needed is None:
             return ""
         if self.needed > MILLION:
@@ -100,6 +103,7 @@ Differences = Mapping[str, Mapping[str, Difference]]
 
 
 def _without_verdicts(rows: Differences) -> Differences:
+    """Return the differences with `Difference.without_verdict` applied to each."""
     stripped = {}
     for system, row in rows.items():
         stripped[system] = {metric: gap.without_verdict() for metric, gap in row.items()}
@@ -108,27 +112,22 @@ def _without_verdicts(rows: Differences) -> Differences:
 
 @dataclass(frozen=True, slots=True)
 class FigureTable:
-    """System → metric → figure in percent, with paired differences to `base`.
+    """Figures of systems on one set of queries, in percent, and paired differences."""
 
-    `pairs`: further paired differences ("one − another"). `left_out`: queries without an answer in
-    the corpus. `synthetic`: how many of the measured queries were made from the documents.
-    `one_document`: the number of queries about the document that has most. `ranked`: the number of
-    passages that each query was ranked among, if they are a sample of the corpus; 0: all.
-    """
-
-    base: str
-    queries: int
-    left_out: int
+    base: str  # The system that `differences` compare with.
+    queries: int  # Number of measured queries.
+    left_out: int  # Number of queries without an answer in the corpus.
     systems: Figures
     differences: Differences
+    # Differences of other pairs, by names such as `in_use − bm25`.
     pairs: Differences = field(default_factory=dict)
-    synthetic: int = 0
-    one_document: int = 0
-    ranked: int = 0
+    synthetic: int = 0  # How many of the queries were made from the documents.
+    one_document: int = 0  # The largest number of queries about one document.
+    ranked: int = 0  # How many passages each query was ranked among, if a sample; 0: all.
 
     @property
     def sample_text(self) -> str:
-        """That queries were ranked among a sample; empty if among all passages."""
+        """A note that queries were ranked among a sample of passages; empty if among all."""
         if not self.ranked:
             return ""
         return (
@@ -139,7 +138,7 @@ class FigureTable:
 
     @property
     def lopsided_text(self) -> str:
-        """Why intervals are wide and off-centre if many queries are about one document."""
+        """A note why intervals are wide; empty unless many queries are about one document."""
         if self.one_document < max(2, LOPSIDED_SHARE * self.queries):
             return ""
         return (
@@ -149,7 +148,7 @@ class FigureTable:
         )
 
     def of_flattering_queries(self) -> FigureTable:
-        """Return the table without differences that count as better or worse."""
+        """Return the table with the verdict `proves nothing` in place of better and worse."""
         return replace(
             self,
             differences=_without_verdicts(self.differences),
@@ -157,7 +156,7 @@ class FigureTable:
         )
 
     def gap(self, system: str, reference: str, metric: str = "ndcg@10") -> Difference | None:
-        """Return how much a system lies above `reference`; None if they were not compared."""
+        """Return the difference of a system to `reference`; None if they were not compared."""
         if reference == self.base:
             row = self.differences.get(system)
         else:

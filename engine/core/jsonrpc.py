@@ -14,13 +14,14 @@ INTERNAL = -32603
 """Codes of errors, as JSON-RPC 2.0 defines them."""
 SUPERSEDED = -32001
 """The code for a search that a newer one of the same series has replaced."""
-NO_ANSWER = object()  # Stands for the id of a notification.
+NO_ANSWER = object()  # The `key` of a notification, which has no id and gets no answer.
 
 
 class Answers:
-    """Writes answers to `output`, also to what is no request.
+    """Reads requests, and writes answers to `output` from any thread.
 
-    A `key` is the id of a request. `unread`: the other side has closed its end.
+    A line that is no request is answered with an error. A `key` is the id of a request. `unread`:
+    whether the reader has closed its end.
     """
 
     def __init__(self, output: TextIO) -> None:
@@ -44,7 +45,10 @@ class Answers:
         return None
 
     def give(self, key: Any, result: Any = None, error: tuple[int, str, Any] | None = None) -> None:
-        """Answer the request with that id, by its result or an error: code, message and data."""
+        """Answer the request with the id `key`: by its result, or by an error.
+
+        `error`: code, message and data.
+        """
         # A notification gets no answer, not even an error.
         if key is NO_ANSWER:
             return
@@ -72,6 +76,7 @@ def _is_key(key: Any) -> bool:
 
 
 def _is_request(request: Any) -> bool:
+    """Return whether a value is a request of JSON-RPC 2.0; its parameters are not checked."""
     return (
         isinstance(request, dict)
         and request.get("jsonrpc") == "2.0"

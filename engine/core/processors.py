@@ -11,8 +11,9 @@ def usable_cores(
 ) -> tuple[int, str]:
     """Return the physical cores that this process may use, and the reason for the number.
 
-    Hyperthreads of one core (same physical id and core id) count once; a cgroup's CPU quota and
-    OMP_NUM_THREADS lower the number.
+    `cpuinfo`: text of /proc/cpuinfo, in which hyperthreads of one core (same physical id and core
+    id) count once. `allowed`: numbers of the processors that this process may run on. `quota`: the
+    CPU quota of its cgroup, in cores. `limit`: the value of OMP_NUM_THREADS.
     """
     # The ids of the processor and of the core in it.
     cores = set()

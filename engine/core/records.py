@@ -47,30 +47,28 @@ def query_label(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One readable unit of the corpus: a file, or one entry of a BEIR `corpus.jsonl`.
+    """One readable unit of the corpus: a file, a part of a file, or an entry of a BEIR corpus.
 
-    `path`: relative to the source folder, with forward slashes; `corpus.jsonl#ID` for a BEIR entry
-    (with `external_id = ID`), `mail.eml/attachment.pdf` for a part of a file. `modified`: that of
-    the file, in seconds since the epoch, UTC. `created` and `changed`: what the document itself
-    says. `tags`: those that the document gives itself, separated by commas. `content_hash`: hex
-    sha256 of the bytes read.
+    Author, created, changed and tags are what the document itself says.
     """
 
+    # Relative to the source, with forward slashes: `a/mail.eml/attachment.pdf` for a part of a
+    # file, `corpus.jsonl#ID` for an entry.
     path: str
-    source: str
+    source: str  # The folder or file of corpus.paths that it comes from.
     format: str
     title: str
     text: str
-    content_hash: str
+    content_hash: str  # Hex sha256 of the bytes read.
     size: int
-    modified: float
-    external_id: str | None = None
+    modified: float  # Of the file, in seconds since the epoch, UTC.
+    external_id: str | None = None  # ID of a BEIR entry.
     id: int = 0
     author: str = ""
     created: float | None = None
     changed: float | None = None
-    tags: str = ""
-    language: str = ""
+    tags: str = ""  # Separated by commas.
+    language: str = ""  # Code, such as `de`; empty if unknown.
 
     @property
     def is_entry(self) -> bool:
@@ -93,12 +91,7 @@ class Document:
 class Chunk:
     """A passage of one document: `document.text[start:end] == text` (character offsets).
 
-    `headings`: the headings above the chunk, outermost first. `content_hash`: hex sha256 of
-    `embedded_text`, which BM25 and the encoder see. `id`: the row id, and the key in both indexes.
-    `pages`: (offset within the chunk, number, name such as `page 3` or `sheet Budget`) of each
-    page, slide or sheet in it, the first at offset 0; empty for a text without pages. `line` and
-    `page`: where it begins, from 1, by the line ends and form feeds of the document's text; set by
-    the store.
+    The store sets `line` and `page`, by the line ends and form feeds of the text.
     """
 
     document_id: int
@@ -106,53 +99,50 @@ class Chunk:
     start: int
     end: int
     text: str
-    headings: tuple[str, ...]
+    headings: tuple[str, ...]  # The headings above it, outermost first.
     tokens: int
-    embedded_text: str
-    content_hash: str
-    id: int = 0
+    embedded_text: str  # What BM25 and the encoder see.
+    content_hash: str  # Hex sha256 of `embedded_text`.
+    id: int = 0  # The row id, and the key in both indexes.
+    # (offset in the chunk, number, name such as `page 3`) of each page, slide or sheet in it, the
+    # first at offset 0; empty for a text without pages.
     pages: tuple[tuple[int, int, str], ...] = ()
-    line: int = 1
-    page: int | None = None
+    line: int = 1  # Where it begins, from 1.
+    page: int | None = None  # Where it begins, from 1.
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A training query with the chunk that answers it.
 
-    `evidence`: the verbatim passage that the query was made from; may be empty for imported ones.
-    `imported`: it comes from a file of the user, whatever its kind. `split`: `train`; `validation`
-    decides when training stops; `heldout` decides what is used and is reported. All queries of a
-    document have the same split, or, if documents are few, those of neighbouring chunks.
+    All queries of a document have the same split, or, if documents are few, those of neighbouring
+    chunks.
     """
 
     text: str
     kind: QueryKind
     chunk_id: int
     document_id: int
-    evidence: str
+    evidence: str  # The verbatim passage that it was made from; may be empty for imported ones.
+    # `validation` decides when training stops, `heldout` what is used, and is reported.
     split: Split = "train"
     id: int = 0
-    imported: bool = False
+    imported: bool = False  # It comes from a file of the user, whatever its kind.
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentQuery:
-    """A text in which people say what a passage is about, used as a query for it.
-
-    `chunk_id`: the chunk that answers it; None if the whole document `document_id` does. `start`,
-    `end`: its place in the text of the document `written_in` (another document for a link); -1 if
-    it stands in no text, like the title of a PDF. `target`: what a link names, verbatim.
-    """
+    """A text in which people say what a passage is about, used as a query for it."""
 
     text: str
     origin: Origin
-    chunk_id: int | None
-    document_id: int
+    chunk_id: int | None  # The chunk that answers it; None: the whole document.
+    document_id: int  # The document that answers it.
+    # Its place in the document `written_in`; -1 if it stands in no text, like the title of a PDF.
     start: int = -1
     end: int = -1
-    written_in: int = 0
-    target: str = ""
+    written_in: int = 0  # Id of the document that contains it, which for a link is another one.
+    target: str = ""  # What a link names, verbatim.
     id: int = 0
 
 
@@ -173,18 +163,15 @@ MEASURING = "measuring:"
 
 @dataclass(frozen=True, slots=True)
 class JudgedQuery:
-    """A query with known answers: evidence strings and/or graded document ids (BEIR qrels).
-
-    `also`: further answers, as right as the first one.
-    """
+    """A query with known answers: evidence strings and/or graded document ids (BEIR qrels)."""
 
     key: str
     text: str
     evidence: tuple[str, ...] = ()
-    grades: tuple[tuple[str, int], ...] = ()
-    path: str | None = None
+    grades: tuple[tuple[str, int], ...] = ()  # (document id, grade).
+    path: str | None = None  # Of the document with the evidence.
     id: int = 0
-    also: tuple[FurtherAnswer, ...] = ()
+    also: tuple[FurtherAnswer, ...] = ()  # Further answers, as right as the first one.
 
     @property
     def only_measures(self) -> bool:
@@ -230,21 +217,20 @@ class Marked:
 class ReadDocument:
     """What a reader makes of a file, of an entry of a BEIR corpus, or of a part of a file.
 
-    Lines in `text` end with "\\n". `member`: the path inside the file, `report.pdf` for an
-    attachment, empty for the file itself. `created` and `changed`: what the document itself says,
-    in seconds since the epoch. `note`: what the ledger should say about the reading, such as OCR.
+    Author, created, changed and tags are what the document itself says.
     """
 
     title: str
-    text: str
+    text: str  # Its lines end with "\n".
     headings: tuple[Heading, ...] = ()
     external_id: str | None = None
     format: str = "txt"
     pages: tuple[Page, ...] = ()
     author: str = ""
-    created: float | None = None
+    created: float | None = None  # Seconds since the epoch, as `changed`.
     changed: float | None = None
     tags: str = ""
+    # Path inside the file, such as `report.pdf` for an attachment; empty: the file itself.
     member: str = ""
-    note: str = ""
+    note: str = ""  # What the ledger should say about the reading, such as OCR.
     marked: tuple[Marked, ...] = ()

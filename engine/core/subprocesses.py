@@ -33,8 +33,8 @@ from engine.core.platforms.stopping import ask_to_stop, obey_parent, take_input
 
 TEXT_SENT = 2000
 """Maximum number of characters of each part of an error."""
-GRACE_SECONDS = 5.0
-BLOCK = 65_536
+GRACE_SECONDS = 5.0  # for a child that was asked to stop
+BLOCK = 65_536  # bytes that are read at a time
 OUTPUT_SECONDS = 5.0  # for the rest of the output of a child that has ended
 POLL_SECONDS = 0.05
 _MEMORY_SETTINGS = {
@@ -75,9 +75,9 @@ def python_command(module: str, *arguments: str) -> list[str]:
 class ChildOutput:
     """The standard output of a child process, read while it runs.
 
-    A child whose output nobody reads waits once the pipe is full: on Windows it holds 4 KiB. The
-    pipe is taken from the child, and closed at its end, which may be later than that of the child:
-    a process that it had begun may hold it, too.
+    A child whose output nobody reads stops once the pipe is full (4 KiB on Windows). This class
+    takes the pipe from the child and closes it at its end. That may come after the end of the
+    child, if a process that the child started still holds the pipe.
     """
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
@@ -114,21 +114,20 @@ def run_in_subprocess(
 ) -> Any:
     """Return what `python -m MODULE ARGUMENTS` prints as JSON.
 
-    If `should_stop` returns true, the child is asked to stop and may answer with an error. `what`
-    names the work in errors. `stderr`: as for Popen.
-
-    Raises the EngineError that the child wrote to its standard output, or StageError that says how
-    it died.
+    `what`: the work, as the subject of errors, such as `The measurement`. If `should_stop` returns
+    true, the child is asked to stop and may answer with an error. `stderr`: as for Popen. Raises
+    the EngineError that the child wrote to its standard output, or StageError that says how it
+    died.
     """
     pipe = subprocess.PIPE
     child = spawn(module, arguments, os.environ, stdin=pipe, stdout=pipe, stderr=stderr)
     output = ChildOutput(child)
-    stopped = False
+    was_asked_to_stop = False
     try:
         while child.poll() is None:
-            if should_stop() and not stopped:
+            if should_stop() and not was_asked_to_stop:
                 ask_to_stop(child)
-                stopped = True
+                was_asked_to_stop = True
             time.sleep(POLL_SECONDS)
     finally:
         end_child(child)
@@ -140,7 +139,7 @@ def run_in_subprocess(
         error = read_error(answer, child.returncode)
         if error is not None:
             raise error
-    if stopped:
+    if was_asked_to_stop:
         raise CancelledError(f"{what} was cancelled.", "", "Nothing was changed.")
     raise StageError(
         f"{what} crashed ({describe_exit_code(child.returncode)}).",

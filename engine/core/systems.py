@@ -11,7 +11,7 @@ ADAPTED = "adapted"
 IN_USE = "in_use"
 HYBRID_BASE = "hybrid base"
 HYBRID_IN_USE = "hybrid in use"
-"""The systems of the robustness check, which measures hybrid search only as it is in use."""
+"""Systems that only the robustness check measures: hybrid search as it is in use, and with base."""
 ENCODERS = (BASE, ADAPTED, IN_USE)
 """The encoders, which rank by themselves and fused with BM25."""
 INTERPOLATED = "interpolated-"
@@ -49,6 +49,7 @@ _FUSED = {
 
 
 def _list_systems() -> Iterable[System]:
+    """Yield every system in the order of reports, without interpolations."""
     yield System(
         BM25, "keywords (BM25)", "keywords", "search for the words of the query, without an encoder"
     )
@@ -92,11 +93,11 @@ def own_systems(semantic: str, hybrid: str) -> tuple[str, ...]:
 
 
 IN_USE_ALONE = own_systems(IN_USE, IN_USE)
-"""The systems in use when nothing more is known than that they have rows of their own."""
+"""The systems in use if their encoders have rows of their own (`IN_USE`): the usual default."""
 
 
 def find_twins(own: Collection[str]) -> set[str]:
-    """Return the systems that tables leave out, because their rows equal those of one of `own`.
+    """Return the systems that tables leave out, because their rows repeat those of another.
 
     `own`: the systems in use. If base or adapted is among them, `IN_USE` is the same encoder.
     """
@@ -146,7 +147,7 @@ def weight_of(name: str) -> float:
     if name.startswith(INTERPOLATED):
         weight = float(name.removeprefix(INTERPOLATED))
     else:
-        weight = 0.0
+        weight = 0.0  # No candidate: refused below.
     if not 0 < weight < 1:
         raise ValueError(
             f"{name!r} is no candidate: base, adapted or {INTERPOLATED}WEIGHT with a weight between"

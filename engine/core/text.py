@@ -9,7 +9,7 @@ from pathlib import Path
 
 BIDI_CONTROLS = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 """Characters that change the direction of the text after them."""
-# Part of a metric's name and how people write it; of two that begin alike, the longer one first.
+# Part of a metric's name and how people write it. `ndcg_exp` comes before its part `ndcg`.
 _METRICS = (
     ("hit", "Hit"),
     ("mrr", "MRR"),
@@ -25,6 +25,7 @@ def duration(seconds: float) -> str:
     """Return `12 ms`, `0.4 s`, `42 s`, `4 min 10 s`, `12 min` or `3 h 05 min`; `?` if unknown."""
     if not math.isfinite(seconds) or seconds < 0:
         return "?"
+    # Each limit is where rounding would reach the next form: 0.0995 s would be `100 ms`.
     if seconds < 0.0995:
         return f"{1000 * seconds:.0f} ms"
     if seconds < 9.95:
@@ -205,9 +206,9 @@ def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str]) -> str:
     `seconds`: of the stages whose time is known. They are listed if several take a minute.
     `unknown`: the other stages.
     """
-    missing = f"not known: {', '.join(unknown)}"
+    unknown_text = f"not known: {', '.join(unknown)}"
     if not seconds:
-        return missing
+        return unknown_text
     stages = [
         f"{stage} {round(taken / 60)} min"
         for stage, taken in seconds.items()
@@ -215,12 +216,12 @@ def estimate_line(seconds: Mapping[str, float], unknown: Sequence[str]) -> str:
     ]
     total = sum(seconds.values())
     if len(stages) > 1 and total < 3600:
-        known = f"about {round(total / 60)} minutes on this machine"
+        known_text = f"about {round(total / 60)} minutes on this machine"
     else:
-        known = f"{approximate_duration(total)} on this machine"
+        known_text = f"{approximate_duration(total)} on this machine"
     if len(stages) > 1:
-        known += ": " + ", ".join(stages)
-    return f"{known}; {missing}" if unknown else known
+        known_text += ": " + ", ".join(stages)
+    return f"{known_text}; {unknown_text}" if unknown else known_text
 
 
 def metric_name(metric: str) -> str:
@@ -236,10 +237,12 @@ def short_names(folders: Collection[Path]) -> dict[Path, str]:
     for folder in folders:
         others = [other.parts for other in folders if other != folder]
         parts = folder.parts
-        count = 1
-        while count < len(parts) and any(other[-count:] == parts[-count:] for other in others):
-            count += 1
-        names[folder] = str(Path(*parts[-count:]))
+        part_count = 1
+        while part_count < len(parts) and any(
+            other[-part_count:] == parts[-part_count:] for other in others
+        ):
+            part_count += 1
+        names[folder] = str(Path(*parts[-part_count:]))
     return names
 
 
@@ -253,6 +256,7 @@ def harmless(text: str) -> str:
 
 
 def _harmless_character(char: str) -> str:
+    """Return a character, or a blank or `�` in its place; see `harmless`."""
     if char.isprintable():
         return char
     if char.isspace():
@@ -264,7 +268,7 @@ def _harmless_character(char: str) -> str:
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    """Do as `harmless`, but show control characters by their pictures, such as `␀`.
+    """Return text as `harmless` does, but with pictures of control characters, such as `␀`.
 
     `lines`: keep line ends and tabs.
     """
@@ -274,6 +278,7 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 
 def _visible_character(char: str, lines: bool) -> str:
+    """Return a character, or its picture if it is a control character; see `visible`."""
     if lines and char in "\n\t\u2028\u2029":
         return "\t" if char == "\t" else "\n"
     if char < " " and not char.isspace():

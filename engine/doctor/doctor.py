@@ -94,7 +94,7 @@ def examine(
         "vectors": lambda: examine_vector_index(project) if project else [],
     }
     if offline:
-        wanted = (
+        offline_topics = (
             "python",
             "packages",
             "files",
@@ -107,7 +107,7 @@ def examine(
         )
         checks |= {"packages": examine_packages, "files": examine_files}
         checks |= {name: partial(examine_extra, name, use) for name, use in EXTRA_USES.items()}
-        checks = {topic: checks[topic] for topic in wanted}
+        checks = {topic: checks[topic] for topic in offline_topics}
     findings = []
     for topic, check in checks.items():
         findings += _run_check(topic, check)
@@ -176,9 +176,9 @@ def _examine_disk(project: ProjectFolder | None) -> list[Finding]:
     """
     root = project.path if project else projects_root()
     # The folder of all projects may not exist yet.
-    place = next(folder for folder in (root, *root.parents) if folder.exists())
-    free = shutil.disk_usage(place).free / 1e9
-    found = f"{free:.1f} GB free at {place}"
+    existing_folder = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(existing_folder).free / 1e9
+    found = f"{free:.1f} GB free at {existing_folder}"
     if free < MIN_FREE_GB:
         follows = f"less than {MIN_FREE_GB:.0f} GB: free some space before a run"
         return [Finding("disk", "problem", found, follows)]
@@ -215,7 +215,7 @@ def _examine_ocr(settings: Settings) -> list[Finding]:
 
 
 def _examine_reading() -> list[Finding]:
-    """Return what the system refuses to a process that reads documents, having started one."""
+    """Start a process that reads documents, and return what the system refuses to it."""
     from engine.corpus.sandbox.child import find_confinement
 
     try:
@@ -311,9 +311,9 @@ def _examine_permissions(project: ProjectFolder | None) -> list[Finding]:
 
 
 def _describe_access_lists(found: str, folder: Path) -> Finding:
-    """Return whether a folder is where Windows lets only its user read.
+    """Return whether a folder is in the user's profile, which Windows closes to other users.
 
-    Windows has access lists instead of permissions, which are not read.
+    `found`: what was looked at. Access lists, which Windows has instead of modes, are not read.
     """
     if is_in_profile(folder):
         follows = "unless their access lists were changed, other users cannot read them"

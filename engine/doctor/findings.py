@@ -44,7 +44,7 @@ MIN_RECALL = 0.99
 BYTES_PER_TOKEN = 4
 """Bytes of English text per token; markup has more."""
 TEXT_COPIES = 18
-"""Bytes of database and BM25 index per byte of small documents (9, measured), and their copies."""
+"""Bytes of database and BM25 index (9, measured) and their copies, per byte of small documents."""
 PROGRAM_BYTES = 500_000_000
 """Memory of Python with torch, transformers and peft, before a model is loaded (measured)."""
 LINK_BYTES = 160
@@ -52,7 +52,7 @@ LINK_BYTES = 160
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 INDEX_BYTES = {"f32": 4, "f16": 2, "i8": 1}
 ADAPTED_GRAPHS = 2
-"""Graphs of adapted encoders in float32: of the one in use, and of the one that replaces it."""
+"""Float32 graphs of adapted encoders on disk: of the one in use, and of the one to replace it."""
 ADAPTERS_AT_ONCE = 14
 """The adapter, its copy, and three checkpoints with four parts each.
 
@@ -142,7 +142,7 @@ def estimate_needs(project: ProjectFolder | None, settings: Settings, model: str
 
 
 def measure_corpus(project: ProjectFolder) -> tuple[int, int]:
-    """Return the number of chunks, and the bytes of the database and the BM25 index."""
+    """Return the number of chunks, and the bytes of database and BM25 index together."""
     with closing(project.store()) as store:
         chunks = store.count("chunks")
     files = [project.path / "project.db", *(project.path / "lexical").rglob("*")]
@@ -168,7 +168,7 @@ def _compare_memory(
 
 
 def measure_free_memory(hardware: Hardware) -> tuple[int, str]:
-    """Return the bytes free for a model, and where they are."""
+    """Return the bytes that are free for a model, and a suffix: ` on the GPU`, or nothing."""
     if hardware.device == "cpu":
         import psutil
 
@@ -245,11 +245,12 @@ class _UnloadedModel:
     has_dropout: bool
 
     def bytes_per_token(self, longest: int, *, checkpointing: bool | None = None) -> float:
+        """Return the bytes of a graph per token. `longest`: tokens of the longest text."""
         return self.size.graph_bytes_per_token(longest, self.weight_bytes, bool(checkpointing))
 
 
 def _estimate_graphs(size: ModelSize, config: TrainingConfig, hardware: Hardware, free: int) -> int:
-    """Return the bytes of the graphs that a step holds at once, in a training's plan.
+    """Return the bytes of the gradient graphs that a step holds at once, by a training's plan.
 
     `free`: the bytes that are free for them.
     """
@@ -340,7 +341,10 @@ def examine_vector_index(project: ProjectFolder) -> list[Finding]:
 def _examine_index(
     project: ProjectFolder, artifact: Artifact[VectorsInfo], used_by: str = ""
 ) -> Finding:
-    """Return the size of an index, and its recall if it has a graph. `used_by`: a prefix."""
+    """Return the size of an index, and its recall if it has a graph.
+
+    `used_by`: begins the finding, such as `hybrid search: `.
+    """
     from engine.vectors.index import VectorIndex
 
     folder = project.folder_of(artifact)
@@ -371,8 +375,8 @@ def measure_recall(index: VectorIndex) -> float:
     recalls = []
     for row in np.random.default_rng(0).choice(len(keys), RECALL_QUERIES):
         vector = index.form.vectors(rows[row : row + 1])[0]
-        found = index.search(vector, DEPTH + 1)[0]
-        exact = index.search_exactly(vector, DEPTH + 1)[0]
-        nearest = exact[exact != keys[row]][:DEPTH]
-        recalls.append(float(np.isin(nearest, found).mean()))
+        found_keys = index.search(vector, DEPTH + 1)[0]
+        exact_keys = index.search_exactly(vector, DEPTH + 1)[0]
+        nearest = exact_keys[exact_keys != keys[row]][:DEPTH]
+        recalls.append(float(np.isin(nearest, found_keys).mean()))
     return float(np.mean(recalls))

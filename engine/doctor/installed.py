@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 PROJECT = "bmembed-tui"
 MAX_SHOWN = 5
 _ELSEWHERE = ("..", "bin", "Scripts")
-"""Where the paths of programs begin; those that begin with `..` lie outside the packages."""
+"""First folders of paths in RECORD that lead to programs, or (`..`) out of the packages."""
 _NOT_NEEDED = (".pyc", ".h", ".hpp", ".cuh", ".lib")
-"""What Python compiles itself, and what only compilers of C++ read."""
+"""Endings of files that Python makes itself, or that only a C++ compiler reads."""
 _RUNTIME = "*140*.dll"
 """Microsoft's C++ runtime, such as vcruntime140_1.dll."""
 SHIPPED = (
@@ -41,7 +41,7 @@ SHIPPED = (
     "assistants/server.json",
     "assistants/bmembed-search/SKILL.md",
 )
-"""Files of assets/, one of each kind."""
+"""Files and folders of assets/, one of each kind, whose presence is checked."""
 
 
 def examine_packages() -> list[Finding]:
@@ -61,19 +61,19 @@ def examine_packages() -> list[Finding]:
 
 
 def _list_packages(problems: list[str]) -> Iterator[metadata.Distribution]:
-    """Return the installed packages that are required; append what is wrong to `problems`."""
+    """Yield the installed packages that are required; append what is wrong to `problems`."""
     from packaging.requirements import Requirement
 
     extras = ",".join(name for name in EXTRAS if not missing_packages(name))
     pending = [Requirement(f"{PROJECT}[{extras}]")]
-    seen = set()
+    checked = set()
     while pending:
         requirement = pending.pop()
         # A package with other extras has other requirements.
         key = (requirement.name.lower().replace("_", "-"), *sorted(requirement.extras))
-        if key in seen:
+        if key in checked:
             continue
-        seen.add(key)
+        checked.add(key)
         try:
             package = metadata.distribution(requirement.name)
         except metadata.PackageNotFoundError:
@@ -82,9 +82,9 @@ def _list_packages(problems: list[str]) -> Iterator[metadata.Distribution]:
         if not requirement.specifier.contains(package.version, prereleases=True):
             problems.append(f"{requirement.name} {package.version} is not {requirement.specifier}")
         problems += [f"{file} is missing" for file in _list_missing_files(package)]
-        for needed in map(Requirement, package.requires or ()):
-            if _applies(needed, requirement.extras):
-                pending.append(needed)
+        for dependency in map(Requirement, package.requires or ()):
+            if _applies(dependency, requirement.extras):
+                pending.append(dependency)
         yield package
 
 
@@ -106,8 +106,8 @@ def _list_missing_files(package: metadata.Distribution) -> list[str]:
 def _may_be_missing(name: str) -> bool:
     """Return whether the program works without a file of RECORD.
 
-    Installers put programs and headers in folders of their own, and `pip install --target` leaves
-    their paths as if it had not. The portable folder for Windows has none of them, and keeps
+    Installers move programs and headers to folders of their own; after `pip install --target`,
+    RECORD still has the usual paths. The portable folder for Windows has neither, and keeps
     Microsoft's C++ runtime next to Python.
     """
     path = PurePosixPath(name.replace("\\", "/"))

@@ -40,7 +40,7 @@ SMALL_SETTINGS: dict[str, dict[str, Any]] = {
     "evaluation": {"max_heldout": 30},
 }
 """Settings with which adapting the sample takes little time."""
-# Asks for sockets, then does so again in a child process, whose code is the argument.
+# A program that asks for sockets. If this code is also its argument, a child process runs it, too.
 _SOCKET_TEST = """
 import socket, subprocess, sys
 for family in (socket.AF_INET, socket.AF_INET6):
@@ -62,8 +62,8 @@ TAIL = 500
 class ProofStep:
     """A command that was run without sockets, and the sockets that it tried to open."""
 
-    does: str
-    command: str
+    does: str  # What it does, in words.
+    command: str  # The command line.
     seconds: float
     sockets: tuple[SocketAttempt, ...]
 
@@ -75,21 +75,16 @@ class ProofStep:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The files of one place that were opened for reading or writing."""
+    """The files of one place that were opened, by absolute path."""
 
-    name: str
-    read: tuple[str, ...]
-    written: tuple[str, ...]
+    name: str  # Such as `the model`.
+    read: tuple[str, ...]  # Opened for reading.
+    written: tuple[str, ...]  # Opened for writing.
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What the page says.
-
-    `hashes`: sha256 of the model's files, by path. `code`: sha256 of the program's own files
-    together, computed over the output of sha256sum sorted by path. `refused`: the sockets that were
-    asked for on purpose, all refused and recorded.
-    """
+    """What the page says."""
 
     created: str
     version: str
@@ -97,11 +92,13 @@ class Proof:
     python: str
     packages: tuple[str, ...]
     model: str
-    hashes: Mapping[str, str]
+    hashes: Mapping[str, str]  # Path → sha256 of the model's files.
+    # Sha256 over the program's own files: that of the output of sha256sum, sorted by path.
     code: str
+    # The sockets that were asked for on purpose; all were refused and recorded.
     refused: tuple[SocketAttempt, ...]
-    steps: tuple[ProofStep, ...]
-    places: tuple[Place, ...]
+    steps: tuple[ProofStep, ...]  # The commands that were run.
+    places: tuple[Place, ...]  # The files that they opened.
 
     @property
     def attempts(self) -> tuple[SocketAttempt, ...]:
@@ -192,9 +189,9 @@ def _run_steps(
     watched = []
     for description, arguments in _list_commands(str(project)):
         report(description)
-        began = time.monotonic()
+        started = time.monotonic()
         program = _run_or_fail(arguments, environ)
-        seconds = round(time.monotonic() - began, 1)
+        seconds = round(time.monotonic() - started, 1)
         command = f"engine {' '.join(arguments)}"
         steps.append(ProofStep(description, command, seconds, tuple(program.sockets)))
         watched.append(program)
@@ -208,7 +205,7 @@ def _hash_files(folder: Path) -> dict[str, str]:
 
 
 def _list_commands(project: str) -> Sequence[tuple[str, Sequence[str]]]:
-    """Return what each command of the proof does, and its arguments."""
+    """Return each command of the proof: what it does, in words, and its arguments."""
     return (
         ("read documents and index them", ("run", project)),
         ("search", ("search", project, QUERY)),
@@ -242,14 +239,17 @@ def _run_or_fail(arguments: Sequence[str], environ: Mapping[str, str]) -> Watche
 def _group_files(
     programs: Sequence[WatchedProgram], folder: Path, model: Path | None
 ) -> tuple[Place, ...]:
-    """Return the files that were opened, grouped by the first place that contains them."""
-    program = Path(__file__).parents[2]
+    """Return the files that the programs opened, grouped by the first place that contains them.
+
+    `folder`: the proof's temporary folder. `model`: the folder of the encoder.
+    """
+    checkout = Path(__file__).parents[2]
     system_folders = ("/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc", "/proc", "/sys", "/dev")
     roots = {
         "the sample's documents": [asset_path("sample/documents")],
         "the model": [model] if model else [],
         "the proof's own project": [folder],
-        "the program": [program / "engine", program / "bmembed_tui", asset_path("sample").parent],
+        "the program": [checkout / "engine", checkout / "bmembed_tui", asset_path("sample").parent],
         "Python and its packages": list(map(Path, (sys.prefix, sys.base_prefix, sys.exec_prefix))),
         "the system": list(map(Path, system_folders)),
     }
@@ -280,7 +280,7 @@ def _find_place(path: str, roots: Mapping[str, Sequence[Path]]) -> str:
 
 
 def _hash_code() -> str:
-    """Return the hash of the program's own files (see `Proof`)."""
+    """Return the sha256 over the program's own files (`Proof.code`)."""
     root = Path(__file__).parents[2]
     files = [*(root / "engine").rglob("*.py"), *(root / "bmembed_tui").rglob("*.py")]
     sums = ""

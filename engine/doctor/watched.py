@@ -1,9 +1,9 @@
-"""Running a program whose sockets the kernel refuses, recording its attempts and files (Linux).
+"""Run a program whose sockets the kernel refuses, and record its attempts and its files (Linux).
 
-A seccomp filter, which children inherit and cannot remove, sends every call that makes a socket or
-opens a file to this process (seccomp_unotify(2)). Sockets are answered with EPERM, files are opened
-as asked; if this process dies, the calls fail. Calls that the stricter filter of a document reader
-refuses are not seen here.
+A seccomp filter, which children inherit and cannot remove, reports every call that makes a socket
+or opens a file to this process (seccomp_unotify(2)). A socket is refused with EPERM, a file is
+opened as asked. If this process dies, the calls fail. Calls that the stricter filter of a document
+reader refuses are not reported.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.core.subprocesses import end_child, spawn
 _NEW_LISTENER = 8  # SECCOMP_FILTER_FLAG_NEW_LISTENER
 _REFUSE = ERRNO + errno.EPERM
 _NOTIFY = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
-# seccomp_notif: id, pid, flags; of the call number, architecture, instruction, six arguments
+# seccomp_notif: id, pid, flags, and of the call: number, architecture, instruction, six arguments
 _NOTICE = struct.Struct("QIIiIQ6Q")
 # seccomp_notif_resp: id, the call's result, error, flags
 _ANSWER = struct.Struct("QqiI")
@@ -45,25 +45,21 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class _PathArguments(NamedTuple):
-    """Which arguments of a call are the folder, if any, and the path of a file.
+    """Positions of the arguments of a system call that name a file."""
 
-    `mode`: whether the file is read or written. With "flags", the argument after the path says
-    that; with "how", that argument is a pointer to the flags.
-    """
-
+    # Descriptor of the folder that the path starts at; None if the call has none.
     folder: int | None
-    path: int
+    path: int  # Address of the path.
+    # How the file is opened. "flags": the argument after the path says; "how": it points to the
+    # flags.
     mode: Literal["read", "written", "flags", "how"] = "read"
 
 
 class _Calls(NamedTuple):
-    """Numbers of system calls.
+    """Numbers of system calls."""
 
-    `paths`: calls that open, execute, truncate or rename a file; of a renamed file the new name
-    counts.
-    """
-
-    socket: int
+    socket: int  # The call that makes a socket.
+    # Calls that open, execute, truncate or rename a file (the new name counts).
     paths: dict[int, _PathArguments]
 
 
@@ -94,24 +90,21 @@ _CALLS = {"x86_64": _Calls(41, _X86), "aarch64": _Calls(198, _ARM)}  # by machin
 
 @dataclass(frozen=True, slots=True)
 class SocketAttempt:
-    """A refused socket: its family, such as AF_INET, and the command line of the process."""
+    """A socket that was refused."""
 
-    family: str
-    process: str
+    family: str  # Such as AF_INET.
+    process: str  # Command line of the process that asked for it.
 
 
 @dataclass(slots=True)
 class WatchedProgram:
-    """What a program and its children did.
-
-    `read`, `written`: the files that they opened, by absolute path.
-    """
+    """What a program and its children did."""
 
     exit_code: int = 0
     output: str = ""
     sockets: list[SocketAttempt] = field(default_factory=list)
-    read: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)  # Absolute paths of files opened for reading.
+    written: set[str] = field(default_factory=set)  # Absolute paths of files opened for writing.
 
 
 def run_watched(command: Sequence[str], environ: Mapping[str, str]) -> WatchedProgram:
@@ -222,7 +215,7 @@ def _record_file(
 
 
 def _is_writing(process: int, positions: _PathArguments, arguments: Sequence[int]) -> bool:
-    """Tell whether a call opens a file for writing."""
+    """Return whether a call opens a file for writing."""
     if positions.mode in ("read", "written"):
         return positions.mode == "written"
     argument = arguments[positions.path + 1]
@@ -242,7 +235,7 @@ def _read_memory(process: int, address: int, size: int) -> bytes:
 
 
 def _install_filter() -> int:
-    """Put the filter on this process, and return the file descriptor of its notices.
+    """Install the filter on this process, and return the descriptor of its notices.
 
     Below 0 if the filter cannot be installed.
     """
@@ -261,7 +254,10 @@ def _read_kernel_version() -> tuple[int, ...]:
 
 
 def _run_filtered(channel: str, *command: str) -> None:
-    """Install the filter, send its descriptor to the parent, and become `command`."""
+    """Install the filter, send the descriptor of its notices to the parent, and become `command`.
+
+    `channel`: descriptor of the socket to the parent.
+    """
     with socket.socket(fileno=int(channel)) as parent:
         listener = _install_filter()
         if listener < 0:

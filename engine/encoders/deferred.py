@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 PUT_OFF = ("sklearn.metrics", "scipy.sparse", "scipy.optimize")
+"""Modules that are imported only when one of their functions is called."""
 
 
 class _Deferred(ModuleType):

@@ -243,8 +243,9 @@ def encode_cached(
     and less if its cause is `Unfinished`. `progress` gets the number of texts done so far.
     `should_stop` is called after every batch; CancelledError is raised if it returns True.
 
-    `encode` replaces `encode_chunks`. `encode_shards` encodes several shards at once and yields
-    their vectors in order. `order` (n,) lists the rows in the order in which they are wanted.
+    `encode` is called in place of `encoder.encode_chunks`. `encode_shards` encodes several shards
+    at once and yields their vectors in order. `order` (n,) lists the rows of `texts` in the order
+    in which they are to be encoded.
     """
     keys = hash_keys(hashes)
     if order is None:
@@ -283,7 +284,7 @@ def encode_cached(
             cause = error.__cause__
             if isinstance(cause, Unfinished) and cause.fingerprint == encoder.fingerprint:
                 vectors_on_disk.append(keys[rows[: len(cause.vectors)]], cause.vectors)
-                # The caller may number its rows differently, so it does not get the vectors, too.
+                # The vectors are stored: without its cause, the error cannot pass them on again.
                 raise error from None
             raise
         vectors_on_disk.append(keys[rows], vectors)

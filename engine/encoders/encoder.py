@@ -83,22 +83,24 @@ class Encoder(QueryEncoder, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderSource(ABC):
-    """An encoder as a project or an index names it; no model is loaded and no server is called.
-
-    `name` is for messages. `prompts` precede queries and chunks. `max_tokens` is the length of the
-    longest text that the encoder takes. `server` is the address that receives the texts, empty if
-    they stay on this machine. `folder` holds its weights, for training (`trains`) or export
-    (`exports`). `tokenizer_file` is a tokenizer.json, or None.
-    """
+    """An encoder as a project or an index names it; no model is loaded and no server is called."""
 
     name: str
+    """The name for messages."""
     prompts: Prompts
+    """The texts that precede queries and chunks."""
     max_tokens: int
+    """Length of the longest text that the encoder takes."""
     server: str = ""
+    """Address that receives the texts; empty if they stay on this machine."""
     folder: ModelFolder | None = None
+    """Folder of its weights, if they can be trained or exported."""
     tokenizer_file: Path | None = None
+    """Its tokenizer.json."""
     trains: bool = False
+    """Whether it can be trained."""
     exports: bool = False
+    """Whether it can be exported."""
 
     @property
     @abstractmethod

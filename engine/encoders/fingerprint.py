@@ -15,7 +15,7 @@ from engine.encoders.model_folder import ModelFolder, read_object
 from engine.encoders.weights_file import tensor_names
 
 ENCODING_VERSION = 1
-"""Raised when the vectors of one and the same model change."""
+"""Increase when the vectors of an unchanged model change."""
 ALL_WEIGHTS = "ALL_WEIGHTS"
 """Type, in place of "LORA", of an adapter that holds all weights of a model, trained."""
 
@@ -49,6 +49,7 @@ def read_prompts(model: ModelFolder) -> Prompts:
 
 
 def _choose_prompt(prompts: dict[str, Any], names: Sequence[str], default: Any) -> str:
+    """Return the first of the named prompts that a model has, else the default one."""
     for name in names:
         if prompts.get(name) is not None:
             return str(prompts[name])
@@ -110,9 +111,9 @@ def known_prompts(name: str) -> Prompts | None:
 
 
 def named_prompts(query: str | None, document: str | None, *names: str) -> Prompts:
-    """Return the prompts that settings name; for None, those of the first of `names` that is known.
+    """Return the prompts of the settings; if one is None, that of the first known model name.
 
-    Empty if no model of these names is known.
+    Empty if none of the `names` is known.
     """
     known = filter(None, map(known_prompts, names))
     default = next(known, Prompts("", ""))

@@ -40,7 +40,10 @@ QUERIES = "queries"
 PROBES = "probes.vec"
 """File among a server's vectors that reveals when the server has changed its model."""
 MAX_QUERY_FILES = 1000
-"""Each file holds one query, or up to 128 that were encoded together."""
+"""Number of files of cached queries from which all are deleted.
+
+Each file holds one query, or up to 128 that were encoded together.
+"""
 
 
 def chunk_adapter(adapter: Path | None, scope: str) -> Path | None:
@@ -72,8 +75,8 @@ def project_model(settings: Settings) -> ModelFolder:
 def source_of(info: VectorsInfo, settings: Settings) -> EncoderSource:
     """Return the encoder of a vector index from its artifact's `info`.
 
-    The settings say where it runs. A server that they no longer name gets no key. Raises
-    ModelError.
+    The device, time limits and the like are those of the settings. A server that encoder.endpoint
+    no longer names does not get the key. Raises ModelError.
     """
     query, document = info.prompts
     indexed = {
@@ -153,7 +156,7 @@ def load_for_search(
     adapter: Path | None = None,
     weight: float = 1.0,
 ) -> Encoder:
-    """Load an encoder of queries; a server is asked for each query once."""
+    """Load an encoder of queries. A server's vectors are kept, so that it gets each query once."""
     encoder = source.load(max_tokens, adapter, weight)
     if source.server:
         return add_query_cache(project, encoder)
@@ -184,7 +187,10 @@ def _forget_other_model(context: StageContext) -> None:
 
 
 def _watch_server(project: ProjectFolder, encoder: Encoder) -> None:
-    """Have an encoder check, if a server makes its vectors, that the server has the same model."""
+    """Let a server's encoder check before its first request that the server has the same model.
+
+    Other encoders are left alone.
+    """
     from engine.encoders.kinds.endpoint import EndpointEncoder
 
     server = encoder
@@ -202,8 +208,8 @@ def add_query_cache(
     """Wrap a server's encoder so that no query is sent twice.
 
     Vectors of queries are kept in the project, separate from those of chunks, which a run may be
-    writing. They are deleted from `max_files` files on. Nothing is kept if the cache is
-    read-only.
+    writing. If there are already `max_files` files, they are deleted first. Nothing is kept if the
+    cache is read-only.
     """
     from engine.encoders.embedding_cache import CachedEncoder, EmbeddingCache
 

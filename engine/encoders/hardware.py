@@ -38,27 +38,32 @@ class HardwareChoice:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Where a model runs: `device` and `dtype` as in torch, `threads` for operators on the CPU."""
+    """Where a model runs."""
 
     device: str
+    """Device as in torch, such as `cuda:0`."""
     dtype: str
+    """Precision as in torch, such as `bfloat16`."""
     threads: int
+    """Number of threads for operators on the CPU."""
     choices: tuple[HardwareChoice, ...]
+    """The choices as they are reported to the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The hardware of this machine.
-
-    `cores` is the number of threads to use, for `cores_reason`. `cpu_bf16` is the bfloat16
-    instruction set of the CPU, `cuda` the name of the first of `cuda_count` GPUs.
-    """
+    """The hardware of this machine."""
 
     cores: int
+    """Number of threads to use."""
     cores_reason: str
+    """Why so many threads are used."""
     cpu_bf16: str | None = None
+    """The CPU's bfloat16 instruction set, such as `AMX`."""
     cuda: str | None = None
+    """Name of the first GPU, None without one."""
     cuda_bf16: bool = False
+    """Whether that GPU has bfloat16 units."""
     cuda_count: int = 0
 
 
@@ -82,9 +87,9 @@ def foresee_device(device: str, dtype: str, purpose: Purpose = "encode") -> str:
 
 
 def _detect_cuda(device: str) -> Machine:
-    """Return what is known of GPUs without using their memory: how many there are.
+    """Return the number of GPUs, found without using their memory.
 
-    bfloat16 is taken for granted.
+    They are assumed to have bfloat16 units. The number of cores is not measured.
     """
     if device == "cpu":
         return Machine(1, "")
@@ -98,7 +103,7 @@ def _detect_cuda(device: str) -> Machine:
 
 
 def decide(machine: Machine, device: str, dtype: str, purpose: Purpose) -> Hardware:
-    """Choose for a given machine, without looking at this one."""
+    """Choose the device, precision and threads on a given machine (see `choose_hardware`)."""
     chosen_device = _decide_device(machine, device)
     chosen_dtype = _decide_dtype(machine, chosen_device.value, dtype, purpose)
     threads = HardwareChoice("threads", str(machine.cores), machine.cores_reason)
@@ -237,6 +242,7 @@ def bf16_flag(cpuinfo: str) -> str | None:
 
 
 def _choose_bf16(flags: Collection[str], *, is_amd: bool) -> str | None:
+    """Return the best bfloat16 instruction set among a CPU's flags, or None."""
     if "amx_bf16" in flags:
         return AMX
     if "avx512_bf16" in flags:
@@ -255,25 +261,27 @@ def _bf16_by_torch(processor: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU that torch can use: bytes of memory, and whether it has `bfloat16` units."""
+    """A GPU that torch can use."""
 
     name: str
     memory: int
+    """Bytes of memory in all."""
     free: int
+    """Bytes of memory that are free."""
     bfloat16: bool
+    """Whether it has bfloat16 units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs of this machine.
-
-    `usable` lists those that torch can use, `built_for_cuda` tells whether torch supports CUDA, and
-    `cards` counts the NVIDIA cards that the system lists (0 if it cannot).
-    """
+    """The GPUs of this machine."""
 
     usable: tuple[Gpu, ...]
+    """The GPUs that torch can use."""
     built_for_cuda: bool
+    """Whether this build of torch supports CUDA or ROCm."""
     cards: int
+    """Number of NVIDIA cards that Linux lists; 0 on other systems."""
 
 
 def find_gpus() -> Gpus:

@@ -76,24 +76,23 @@ class FolderFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A checked sentence-transformers folder.
-
-    `fingerprint` identifies weights and configuration by content, whatever the folder is called.
-    `dimension` is None if the configuration does not state it. `max_tokens` is the longest input
-    that the model takes, including special tokens. `weights_sha256` is the digest of the weights
-    file, or of the list of digests if there are several. If not None, `query_prompt`,
-    `document_prompt` and `pooling` replace the model's own.
-    """
+    """A checked sentence-transformers folder."""
 
     path: Path
     name: str
     fingerprint: str
+    """Identifies weights and configuration by content, whatever the folder is called."""
     dimension: int | None
+    """Width of the vectors; None if the configuration does not state it."""
     max_tokens: int
+    """Longest input that the model takes, including special tokens."""
     weights_sha256: str
+    """Digest of the weights file, or of the list of digests if there are several."""
     query_prompt: str | None = None
+    """If not None, it replaces the model's own prompt."""
     document_prompt: str | None = None
     pooling: str | None = None
+    """If not None, it replaces the model's own pooling."""
 
     def with_prompts(self, query: str | None, document: str | None) -> ModelFolder:
         """Return the model with other prompts in place of its own (None: keep them).
@@ -412,7 +411,7 @@ def _list_split_weights(folder: Path, index: Path) -> list[Path]:
 
 
 def _find_configs(path: Path, modules: list[Module]) -> list[Path]:
-    """Return the configuration files that what a model computes may depend on."""
+    """Return the configuration files on which a model's vectors may depend."""
     configs: set[Path] = set()
     for folder in {path, *(module.folder for module in modules)}:
         candidates = [folder / name for name in _CONFIG_NAMES]
@@ -472,5 +471,6 @@ def read_max_tokens(transformer: Path) -> int:
 
 
 def _is_length(value: object) -> TypeGuard[int]:
+    """Tell whether a value of a configuration is a length limit in tokens."""
     # A tokenizer without a limit has a model_max_length of 10**30.
     return isinstance(value, int) and 0 < value < 10**9

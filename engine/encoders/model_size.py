@@ -17,21 +17,25 @@ _IN_BLOCK = re.compile(r"\.\d+\..*\.weight$")
 
 @dataclass(frozen=True, slots=True)
 class ModelSize:
-    """The size of a model.
-
-    `parameters` counts those of all modules, `in_blocks` those of the matrices in the transformer's
-    blocks. `blocks`, `width` and `heads` are the transformer's. `block_sides` is the sum of rows
-    and columns over the matrices of its blocks: the number of parameters of a LoRA adapter of rank
-    1. `inner` is the width of its feed-forward layers (None: four times `width`).
-    """
+    """The size of a model."""
 
     parameters: int
+    """Number of parameters of all modules."""
     blocks: int
+    """Number of the transformer's blocks."""
     width: int
+    """Width of the transformer's hidden states."""
     heads: int
+    """Number of attention heads of a block."""
     block_sides: int
+    """Sum of rows and columns of all matrices in the blocks.
+
+    It is the number of parameters of a LoRA adapter of rank 1.
+    """
     inner: int | None = None
+    """Width of the feed-forward layers; None: four times `width`."""
     in_blocks: int = 0
+    """Number of parameters of the matrices in the blocks."""
 
     def graph_bytes_per_token(
         self, longest: int, weight_bytes: int, checkpointing: bool = False

@@ -21,7 +21,7 @@ _PATH_KEYS = ("_name_or_path", "base_model_name_or_path")
 def save_encoder(
     model: ModelFolder, folder: Path, *, adapter: Path | None, scale: float, max_tokens: int
 ) -> None:
-    """Save the model that `TransformerEncoder.load` computes with the same arguments.
+    """Save the model that `TransformerEncoder.load` loads with the same arguments.
 
     It has float32 weights, the length limit, the prompts and unit norm. For a hyperbolic encoder
     its vectors are the pooled ones, which the geometry maps to points. `folder` is created; no file
@@ -56,7 +56,7 @@ def save_encoder(
 def _complete(
     loaded: SentenceTransformer, model: ModelFolder, max_tokens: int, *, unit_norm: bool
 ) -> None:
-    """Build into the model what the engine otherwise does around it."""
+    """Set the length limit, prompts and unit norm, which the engine applies around the model."""
     from sentence_transformers.sentence_transformer.modules import Normalize
 
     loaded.max_seq_length = effective_max_tokens(model, max_tokens)

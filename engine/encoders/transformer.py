@@ -213,6 +213,7 @@ def length_batches(
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error of torch or Python means that memory ran out."""
     import torch
 
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
@@ -224,13 +225,13 @@ def _check_vectors(vectors: np.ndarray, *, unit: bool) -> None:
     """Raise EngineError for vectors (n, d) that are not finite, zero, or not of `unit` length."""
     norms = np.linalg.norm(vectors, axis=1)
     if unit:
-        sound = np.abs(norms - 1.0) < 1e-3
+        usable = np.abs(norms - 1.0) < 1e-3
     else:
-        sound = np.isfinite(norms) & (norms > 0)
-    bad = int(np.count_nonzero(~sound))
-    if bad:
+        usable = np.isfinite(norms) & (norms > 0)
+    unusable_count = int(np.count_nonzero(~usable))
+    if unusable_count:
         raise EngineError(
-            f"The model gave unusable vectors for {bad} of {len(vectors)} texts.",
+            f"The model gave unusable vectors for {unusable_count} of {len(vectors)} texts.",
             "They hold numbers that are not finite, or only zeros.",
             "Set encoder.dtype to float32; if it still happens, the model or the adapter is"
             " damaged.",

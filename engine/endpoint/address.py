@@ -36,19 +36,19 @@ KEY_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """The parts of a server's address; `path` is that of the API, such as /v1.
-
-    `setting`: where the address stands, for errors. `socket_path`: the path of a unix socket
-    through which a server on this machine is reached.
-    """
+    """The parts of a server's address."""
 
     scheme: str
     host: str
     port: int
     path: str
+    """Path of the API, such as /v1."""
     allow_public: bool = False
+    """Whether the server may be outside this machine and private networks."""
     setting: str = "queries.endpoint"
+    """The setting that holds the address, for errors."""
     socket_path: str = ""
+    """Path of a unix socket through which a server on this machine is reached."""
 
     @classmethod
     def parse(
@@ -93,17 +93,17 @@ class Address:
         return f"{self.scheme}://{host}:{self.port}{self.path}"
 
     def check_ip_address(self, ip: str) -> str:
-        """Return a resolved address of the host.
+        """Return `ip`, an IP address of the host.
 
-        Raises SettingsError if it is public and that is not allowed.
+        Raises SettingsError if it is public and `allow_public` is not set.
         """
         if self.allow_public or is_private(ip):
             return ip
-        where = self.host
+        described_host = self.host
         if ip != self.host:
-            where += f" ({ip})"
+            described_host += f" ({ip})"
         raise SettingsError(
-            f"The endpoint {where} is outside this machine and private networks.",
+            f"The endpoint {described_host} is outside this machine and private networks.",
             "The documents' text would be sent there.",
             "Name a server on this machine or in your own network. To allow this one, first set "
             f"{self.setting}_allow_public to true.",
@@ -111,7 +111,7 @@ class Address:
         )
 
     def keeps_secret(self, ip: str) -> bool:
-        """Return whether nobody on the way to a resolved address can read what is sent."""
+        """Return whether nobody on the way to the host's IP address can read what is sent."""
         if self.scheme == "https" or self.socket_path:
             return True
         return _parse_ip_address(ip).is_loopback
@@ -160,12 +160,15 @@ def is_private(ip: str) -> bool:
 
 
 def _remove_user(url: str) -> str:
-    """Return a URL without what may be a password: errors are shown and logged."""
-    user_part, _, rest = url.rpartition("@")
+    """Return a URL without user and password: errors are shown and logged.
+
+    "http://me:secret@host/v1" → "http://host/v1"
+    """
+    user_part, _, host_and_path = url.rpartition("@")
     scheme, colon, _ = user_part.partition("://")
     if not colon:
-        return rest
-    return f"{scheme}{colon}{rest}"
+        return host_and_path
+    return f"{scheme}{colon}{host_and_path}"
 
 
 def _invalid_error(setting: str, url: str, why: str) -> SettingsError:

@@ -105,12 +105,12 @@ class Client:
         try:
             exchange = self._exchange(path, body, received, max_size)
 
-            def look() -> None:
+            def poll() -> None:
                 check()
                 if hear is not None:
                     hear(bytes(received))
 
-            return loop.run_until_complete(_watch(exchange, seconds, limit, look))
+            return loop.run_until_complete(_watch(exchange, seconds, limit, poll))
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise NoAnswerError(_describe(error)) from None
         finally:
@@ -210,15 +210,16 @@ async def _resolve(address: Address) -> list[str]:
 
 @cache
 def _tls_context() -> ssl.SSLContext:
+    """Return the TLS settings with the system's certificates, which are loaded once."""
     return ssl.create_default_context()
 
 
 async def _watch(
-    exchange: Coroutine[Any, Any, Response], seconds: float, limit: str, look: Callable[[], None]
+    exchange: Coroutine[Any, Any, Response], seconds: float, limit: str, poll: Callable[[], None]
 ) -> Response:
-    """Return the result of an exchange, and end it if `look` raises or its time is over.
+    """Return the result of an exchange, and end it if `poll` raises or its time is over.
 
-    `limit`: the setting of `seconds`. Time that passes in `look` does not count: a run may be
+    `limit`: the setting of `seconds`. Time that passes in `poll` does not count: a run may be
     paused.
     """
     task = asyncio.ensure_future(exchange)
@@ -227,7 +228,7 @@ async def _watch(
         while not task.done():
             await asyncio.wait([task], timeout=POLL_SECONDS)
             before = time.monotonic()
-            look()
+            poll()
             deadline += time.monotonic() - before
             if not task.done() and before > deadline:
                 reason = f"no answer within {seconds:.3g} s"

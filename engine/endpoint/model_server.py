@@ -23,20 +23,21 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelServer:
-    """A server and how to ask it.
-
-    `path`: of its method, below the address. `kind`: its name in errors, such as "embedding
-    server". `seconds`: limit of a request, set by the setting `limit`. `advice` and `smaller`: what
-    to do if it gives no answer, or refuses a request.
-    """
+    """A server and how to ask it."""
 
     client: Client
     path: str
+    """Path of the method below the address, such as `embeddings`."""
     kind: str
+    """Name of the server in errors, such as "embedding server"."""
     seconds: float
+    """Time limit of a request."""
     limit: str
+    """The setting that has this time limit, for errors."""
     advice: str = ""
+    """What else to do if the server gives no answer, as the end of a sentence."""
     smaller: str = ""
+    """What else to do if the server refuses a request, as a sentence after a space."""
 
     def ask(
         self,

@@ -38,7 +38,7 @@ def write_parquet(source: Source, folder: Path) -> None:
 
     place = create_target_folder(search_facts(source), folder, "parquet")
     tables = (build_table_with_terms(block) for block in read_blocks(source))
-    first = next(tables)  # the file needs its schema
+    first = next(tables)  # its schema is needed to open the file
     with parquet.ParquetWriter(str(place / "chunks.parquet"), first.schema) as file:
         file.write_table(first)
         for table in tables:

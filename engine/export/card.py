@@ -119,16 +119,19 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
 def _describe_encoders(source: Source) -> dict[str, Any]:
     """Return `encoder` (None before anything is embedded), and `semantic_encoder` if different."""
     try:
-        described = {mode: _describe_encoder(source, mode) for mode in source.modes}
+        by_mode = {mode: _describe_encoder(source, mode) for mode in source.modes}
     except EngineError:
         return {"encoder": None}
-    if "semantic" not in described:
-        return {"encoder": described["hybrid"]}
-    return {"encoder": described["hybrid"], "semantic_encoder": described["semantic"]}
+    if "semantic" not in by_mode:
+        return {"encoder": by_mode["hybrid"]}
+    return {"encoder": by_mode["hybrid"], "semantic_encoder": by_mode["semantic"]}
 
 
 def _describe_encoder(source: Source, mode: SearchMode) -> dict[str, Any]:
-    """Return what the card says of a mode's encoder. Raises EngineError if it has none."""
+    """Return what the card says of the encoder of a search mode.
+
+    Raises EngineError if there is none.
+    """
     encoder = source.encoders[mode]
     index = source.index
     if mode == "semantic" and source.semantic_index is not None:
@@ -173,6 +176,7 @@ def _describe_adapter(source: Source) -> dict[str, Any] | None:
 
 
 def _list_stale_stages(source: Source) -> list[str]:
+    """Return the stages whose results are not up to date."""
     from engine.runs.pipeline import all_status
 
     return [status.stage for status in all_status(source) if status.state == "stale"]
@@ -199,22 +203,22 @@ def _select_settings(source: Source) -> dict[str, dict[str, Any]]:
     from engine.training.recipe import config_of
 
     settings = with_backend(source)
-    chosen = settings.model_dump(mode="json", exclude={"search"})
+    all_settings = settings.model_dump(mode="json", exclude={"search"})
     # The next run reports training settings that contradict each other; show them as they are.
     with suppress(EngineError):
-        preset = chosen["training"]["preset"]
-        chosen["training"] = {"preset": preset, **asdict(config_of(settings))}
-    shown: dict[str, dict[str, Any]] = {}
-    for section, values in chosen.items():
-        shown[section] = {}
+        preset = all_settings["training"]["preset"]
+        all_settings["training"] = {"preset": preset, **asdict(config_of(settings))}
+    selected: dict[str, dict[str, Any]] = {}
+    for section, values in all_settings.items():
+        selected[section] = {}
         for name, value in values.items():
             if (section, name) not in _PRIVATE and value not in ("", None):
-                shown[section][name] = _show_setting(value)
-    return shown
+                selected[section][name] = _show_setting(value)
+    return selected
 
 
 def _show_setting(value: Any) -> Any:
-    """Return a value as the card shows it: paths reduced to their last part, no Markdown."""
+    """Return a value as the card shows it: only the last part of a path, and no Markdown."""
     if isinstance(value, str):
         # A Windows path accepts both kinds of separators.
         return _strip_markdown(PureWindowsPath(value).name)

@@ -72,7 +72,7 @@ def check_target(project: ProjectFolder, target: Path, *, file: bool = False) ->
 
 
 def _is_taken(path: Path, file: bool) -> bool:
-    """Return whether there is anything but an empty folder; for a `file` that counts as well."""
+    """Return whether a target exists; an empty folder counts only if a `file` is to be written."""
     if path.is_symlink():
         return True
     return path.exists() and (file or not path.is_dir() or any(path.iterdir()))
@@ -97,6 +97,7 @@ def complete_or_absent(
     ):
         yield folder
         _make_private(folder)
+        # An empty folder may be there already, in the way of the new one.
         if target.is_dir():
             target.rmdir()
 
@@ -134,19 +135,19 @@ def _find_leftovers(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def remembering(project: ProjectFolder, target: Path, kinds: Sequence[str]) -> Iterator[None]:
-    """Record an export in the project, for a purge to name, unless the block raises.
+    """Record an export in the project, so that a purge can name it, unless the block raises.
 
     It is recorded before the block, as the export may be killed.
     """
-    former = known_exports(project)
-    others = [entry for entry in former if entry["folder"] != str(target)]
+    former_exports = known_exports(project)
+    other_exports = [entry for entry in former_exports if entry["folder"] != str(target)]
     now = datetime.now(UTC).isoformat(timespec="seconds")
     export = {"folder": str(target), "kinds": list(kinds), "created": now}
-    _write_record(project, [*others, export])
+    _write_record(project, [*other_exports, export])
     try:
         yield
     except BaseException:
-        _write_record(project, former)
+        _write_record(project, former_exports)
         raise
 
 

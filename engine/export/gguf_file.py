@@ -32,11 +32,11 @@ _SPACE = "▁"
 
 
 class _Bert(NamedTuple):
-    """The configuration of a BERT, its tokenizer.json, and llama.cpp's number of its pooling."""
+    """What GGUF holds of a BERT encoder."""
 
-    config: dict[str, Any]
-    tokenizer: dict[str, Any]
-    pooling: int
+    config: dict[str, Any]  # Its config.json.
+    tokenizer: dict[str, Any]  # Its tokenizer.json.
+    pooling: int  # llama.cpp's number of its pooling.
 
 
 def check_bert(model: ModelFolder) -> _Bert:
@@ -97,8 +97,8 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
     for name, values in load_file(model.transformer_path / "model.safetensors").items():
         if name.startswith(_UNUSED):
             continue
-        known = names.get_name(name, (".weight", ".bias"))
-        if known is None:
+        gguf_name = names.get_name(name, (".weight", ".bias"))
+        if gguf_name is None:
             raise UsageError(
                 f"The model {model.name} cannot be written as GGUF.",
                 f"BERT has no weights named {name}.",
@@ -106,7 +106,7 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
                 code="gguf-unsupported",
                 command="export",
             )
-        weights[known] = values
+        weights[gguf_name] = values
     weights["position_embd.weight"] = weights["position_embd.weight"][: model.max_tokens]
     with disk_errors(f"{folder} could not be written."):
         folder.mkdir()
@@ -123,7 +123,7 @@ def _write(
     *,
     half: bool,
 ) -> None:
-    """Write a file; `half`: matrices in float16."""
+    """Write one GGUF file. `half`: matrices in float16, except `_ALWAYS_FLOAT32`."""
     import numpy as np
     from gguf import GGUFWriter, LlamaFileType, PoolingType
 
@@ -179,8 +179,14 @@ def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
     writer.add_token_types(kinds)
     writer.add_token_type_count(bert.config.get("type_vocab_size", 1))
     first, last = _find_end_tokens(bert.tokenizer["post_processor"])
-    named = {"unk": rules["unk_token"], "bos": first, "sep": last, "pad": "[PAD]", "mask": "[MASK]"}
-    for name, token in named.items():
+    special_tokens = {
+        "unk": rules["unk_token"],
+        "bos": first,
+        "sep": last,
+        "pad": "[PAD]",
+        "mask": "[MASK]",
+    }
+    for name, token in special_tokens.items():
         if token in ids:
             getattr(writer, f"add_{name}_token_id")(ids[token])
     writer.add_uint32("tokenizer.ggml.cls_token_id", ids[first])
@@ -194,7 +200,7 @@ def _add_tokenizer(writer: GGUFWriter, bert: _Bert, size: int) -> None:
 
 
 def _find_end_tokens(processor: dict[str, Any]) -> tuple[str, str]:
-    """Return the tokens before and after a text."""
+    """Return the tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
     if processor["type"] == "BertProcessing":
         return processor["cls"][0], processor["sep"][0]
     tokens = [part["SpecialToken"]["id"] for part in processor["single"] if "SpecialToken" in part]

@@ -24,18 +24,13 @@ from engine.project.store.artifact_info import CorpusInfo
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of export.
-
-    `what`: a description in a few words. `holds_text`: whether it contains words of the documents.
-    `check`: raises EngineError if a project does not have it. `write`: writes it into a folder. A
-    kind that needs an extra has the extra's name.
-    """
+    """A kind of export. If it needs an extra, it has the name of the extra."""
 
     name: str
-    what: str
-    holds_text: bool
-    check: Callable[[Source], object]
-    write: Callable[[Source, Path], None]
+    what: str  # A description in a few words.
+    holds_text: bool  # Whether it contains words of the documents.
+    check: Callable[[Source], object]  # Raises EngineError if a project does not have it.
+    write: Callable[[Source, Path], None]  # Writes it into a folder.
 
 
 def _check_adapter(source: Source) -> None:
@@ -54,20 +49,23 @@ def _check_adapter(source: Source) -> None:
         )
 
 
-# The checks below read properties that raise the errors.
+# The next two checks read properties that raise the errors.
 
 
 def _check_model(source: Source) -> None:
+    """Raise EngineError if an encoder in use cannot be exported."""
     for encoder in source.encoders.values():
         _ = encoder.folder
 
 
 def _check_vectors(source: Source) -> None:
+    """Raise EngineError if a vector index is missing or damaged."""
     _ = source.index
     _ = source.semantic_index
 
 
 def _check_chunks(source: Source) -> None:
+    """Raise NotBuiltError if no documents were read."""
     source.need(CorpusInfo)
 
 
@@ -82,7 +80,7 @@ def _check_gguf(source: Source) -> None:
 
 
 def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
-    """Raise UsageError for an encoder that is hyperbolic. `form`: what it would be written as."""
+    """Raise UsageError for a hyperbolic encoder. `form`: the file format, such as `ONNX`."""
     adapters = [encoder.adapter for encoder in source.encoders.values() if encoder.adapter]
     if any(isinstance(read_geometry(adapter), Hyperbolic) for adapter in adapters):
         raise UsageError(
@@ -95,6 +93,7 @@ def _refuse_hyperbolic(source: Source, form: str, code: str) -> None:
 
 
 def _check_queries(source: Source) -> None:
+    """Raise NotBuiltError if the project has neither training queries nor judged questions."""
     if not (source.store.queries() or source.store.judged()):
         raise NotBuiltError(
             f"The project {source.project.name} has no queries yet.",
@@ -177,9 +176,9 @@ def parse_kinds(names: Iterable[str]) -> tuple[str, ...]:
 def find_available(
     source: Source, kinds: Iterable[str], *, insist: bool
 ) -> tuple[list[Kind], dict[str, str]]:
-    """Return the kinds that the project has, and why it lacks the others.
+    """Return the kinds that the project has, and for each of the others why it is missing.
 
-    Raises the first EngineError if it has none of them, or with `insist` if it lacks one.
+    Raises the first EngineError if the project has none of them or, with `insist`, lacks one.
     """
     present = []
     errors: dict[str, EngineError] = {}

@@ -34,10 +34,11 @@ class ModelPart:
 
 
 def write_adapter(source: Source, folder: Path) -> None:
-    """Write `adapter/`, which gives with peft what search uses; `lora_alpha` includes its weight.
+    """Write `adapter/`, with which peft gives the encoder that search uses.
 
-    It is the adapter of queries if chunks have another one. If both search modes use it with
-    different weights, `semantic-adapter/` is that of semantic search.
+    Its `lora_alpha` includes the interpolation weight. It is the adapter of queries if chunks have
+    another one. If the search modes use it with different weights, `semantic-adapter/` is that of
+    semantic search.
     """
     adapter, weight = source.adapter()
     _copy_adapter(adapter, folder / ADAPTER_FOLDER, weight or 1.0)  # whole, if it is not in use
@@ -85,9 +86,10 @@ def write_gguf(source: Source, folder: Path) -> None:
 def _convert(
     source: Source, folder: Path, form: str, save: Callable[[ModelFolder, Path], None]
 ) -> None:
-    """Write the encoders in another form.
+    """Write the encoders in another file format.
 
-    Their sentence-transformers folders are removed unless they are exported too.
+    `form`: the suffix of their folders, such as `onnx`. `save`: writes the format, from a
+    sentence-transformers folder. Such folders are removed unless they are exported too.
     """
     from engine.encoders.model_folder import resolve_model
 
@@ -115,9 +117,10 @@ def _save(source: Source, part: ModelPart, folder: Path) -> None:
 
 
 def list_model_parts(source: Source) -> tuple[ModelPart, ...]:
-    """Return the encoders that search uses.
+    """Return the encoders that search uses, as parts of an export.
 
-    If semantic search has its own encoder for queries only, its chunks are those of hybrid search.
+    If semantic search has its own encoder for queries only, its chunks are encoded as those of
+    hybrid search.
     """
     parts: list[ModelPart] = []
     for mode, encoder in source.encoders.items():

@@ -53,7 +53,7 @@ def write_opensearch(source: Source, folder: Path) -> None:
     file = None
     for block in read_blocks(source):
         for position, (chunk, document, terms) in enumerate(block.chunks):
-            # Codes that words make are those of joined words and of sequences.
+            # Also the codes made of words: of joined words, such as `-email`, and of sequences.
             codes = [*terms.codes, *filterfalse(is_whole, terms.impacts)]
             row = {**fields_of(chunk, document), "codes": codes, "words": terms.words}
             row["vector"] = block.vectors[position].tolist()

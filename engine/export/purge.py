@@ -51,7 +51,7 @@ _MADE = {
     SETTINGS: "settings",
 }
 _PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}", f"{PROBE}*")
-# The locks of everything that writes into a project.
+# The locks that are held by whatever writes into a project.
 LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")
 LOCK_SECONDS = 2.0  # A stage whose run was killed ends within moments.
 
@@ -89,9 +89,9 @@ def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
     refuses.
     """
     root = project.path
-    with ExitStack() as held:
+    with ExitStack() as locks:
         for name in LOCKS:
-            held.enter_context(project.locked(name, wait=wait))
+            locks.enter_context(project.locked(name, wait=wait))
         elsewhere = tuple(_list_elsewhere(project))
         with disk_errors(f"Not all of the project {project.name} could be removed."):
             cached = _find_cached(project)
@@ -114,11 +114,11 @@ def purge(project: ProjectFolder, wait: float = LOCK_SECONDS) -> Purged:
 
 
 def _remove_graphs(without: Sequence[Path], wait: float) -> list[Removed]:
-    """Remove the graphs in the data folder that no project uses, not counting those `without`.
+    """Remove the graphs in the data folder that no project uses, except the projects `without`.
 
-    They stay for the next run to remove if the folder is read-only or another process keeps it
-    locked for more than `wait` seconds. The lock is held because a graph that a run is storing has
-    no pointer yet.
+    If the folder is read-only, or locked by another process for more than `wait` seconds, they stay
+    for the next run to remove. The lock is held because a graph that a run is storing has no
+    pointer yet.
     """
     removed: list[Removed] = []
     if graphs_root().is_dir():
@@ -185,7 +185,7 @@ def _measure(path: Path) -> tuple[int, int]:
 
 
 def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
-    """Yield where else the project's text may be: first the places that are known for certain."""
+    """Yield places outside the project where its text may be, those known for certain first."""
     # Invalid settings name no documents.
     with suppress(EngineError):
         for source in project.sources(project.settings()):
@@ -203,8 +203,8 @@ def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
         yield Elsewhere("an export", why, entry["folder"], exists)
     for name in OWN_FOLDERS:
         if (project.path / name).is_symlink():
-            where = str((project.path / name).resolve())
-            yield Elsewhere("what a link led to", "The link alone was removed.", where, True)
+            target = str((project.path / name).resolve())
+            yield Elsewhere("what a link led to", "The link alone was removed.", target, True)
     for path in _list_leftovers():
         yield Elsewhere(
             "a file of this program", "It may be of this or of another project.", str(path), True
@@ -244,9 +244,9 @@ def _list_elsewhere(project: ProjectFolder) -> Iterator[Elsewhere]:
 
 
 def _list_leftovers() -> Iterator[Path]:
-    """Yield records of faults and temporary folders of other commands that are in use.
+    """Yield records of faults, and temporary folders that other commands use.
 
-    Those that nobody uses any more are deleted.
+    Temporary folders that nobody uses any more are deleted.
     """
     from platformdirs import user_state_path
 
@@ -267,7 +267,9 @@ def _forget_recent(root: Path) -> None:
 
     file = user_state_path("bmembed", appauthor=False) / "recent.json"
     with suppress(OSError, ValueError, TypeError):
-        former = json.loads(file.read_text(encoding="utf-8"))
-        kept = [path for path in former if os.path.normpath(str(path)) != os.path.normpath(root)]
-        if kept != former:
-            write_text(file, json.dumps(kept))
+        recent = json.loads(file.read_text(encoding="utf-8"))
+        remaining = [
+            path for path in recent if os.path.normpath(str(path)) != os.path.normpath(root)
+        ]
+        if remaining != recent:
+            write_text(file, json.dumps(remaining))

@@ -47,6 +47,7 @@ def write_qdrant(source: Source, folder: Path) -> None:
 
 
 def _persist(file: Any, point: Any) -> None:
+    """Write a point; a failed write of SQLite is reported as a full disk."""
     try:
         file.persist(point)
     except file.storage.OperationalError as error:
@@ -54,7 +55,10 @@ def _persist(file: Any, point: Any) -> None:
 
 
 def _build_points(block: Block, numbers: dict[str, int]) -> list[Any]:
-    """Return the points of chunks; new terms get the next number."""
+    """Return the points of a block of chunks.
+
+    `numbers`: term → its number in sparse vectors; new terms get the next number.
+    """
     from qdrant_client import models
 
     points = []

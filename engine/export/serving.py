@@ -31,13 +31,11 @@ _TEMPLATE = "export/search.md.j2"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Chunks in order of id, each with its document and its terms, and their unit vectors (n, d).
+    """Some chunks in order of id, with all that another search engine needs."""
 
-    `semantic_vectors`: those of semantic search, if it has its own.
-    """
-
-    chunks: list[tuple[Chunk, Document, ChunkTerms]]
-    vectors: NDArray[np.float32]
+    chunks: list[tuple[Chunk, Document, ChunkTerms]]  # Each with its document and its terms.
+    vectors: NDArray[np.float32]  # Unit vectors (n, d).
+    # Those of semantic search, if it has its own.
     semantic_vectors: NDArray[np.float32] | None = None
 
     @property
@@ -134,12 +132,12 @@ def read_blocks(source: Source) -> Iterator[Block]:
 
 
 def search_facts(source: Source) -> dict[str, Any]:
-    """Return how search ranks, and by what, for the manifest; JSON types only."""
+    """Return how search ranks and with what, for the manifest; only JSON types."""
     lexical = source.need(LexicalInfo)
     vectors = source.need(VectorsInfo)
     form = source.index.form
     with closing(LoadedProject(source.project)) as loaded:
-        chosen = loaded.fusion(source.settings.search)
+        search_settings = loaded.fusion(source.settings.search)
     fingerprints: dict[str, Any] = {
         "encoder": vectors.info.encoder,
         "chunk_encoder": vectors.info.chunk_encoder,
@@ -155,10 +153,10 @@ def search_facts(source: Source) -> dict[str, Any]:
         }
     return {
         "project": source.project.name,
-        "mode": chosen.mode_in_json,
-        "fusion": chosen.fusion,
-        "weight": chosen.weight,
-        "rrf_k": chosen.rrf_k,
+        "mode": search_settings.mode_in_json,
+        "fusion": search_settings.fusion,
+        "weight": search_settings.weight,
+        "rrf_k": search_settings.rrf_k,
         "depth": MIN_DEPTH,
         "chunks": source.index.count,
         "dimension": source.index.width,
@@ -200,6 +198,7 @@ def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Pa
 
 
 def _outdated_error(source: Source) -> NotBuiltError:
+    """Return the error for indexes and a database that do not hold the same chunks."""
     return NotBuiltError(
         "The indexes do not hold the documents as they are now.",
         "Search elsewhere would find other chunks than here.",

@@ -29,20 +29,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderInUse:
-    """The encoder of a search mode: a model, with or without a merged `adapter`.
+    """The encoder of a search mode: a model, with or without a merged `adapter`."""
 
-    `weight`: the interpolation weight of the adapter. `chunk_adapter`: the adapter for chunks; None
-    if the plain model encodes them. `encoder` and `chunk_encoder`: fingerprints of what encodes
-    queries and chunks.
-    """
-
-    source: EncoderSource
-    adapter: Path | None
-    weight: float
+    source: EncoderSource  # The model.
+    adapter: Path | None  # Folder of the adapter for queries.
+    weight: float  # Interpolation weight of the adapter.
     max_tokens: int
-    chunk_adapter: Path | None
-    encoder: str
-    chunk_encoder: str
+    chunk_adapter: Path | None  # Folder of the adapter for chunks; None: the plain model.
+    encoder: str  # Fingerprint of what encodes queries.
+    chunk_encoder: str  # Fingerprint of what encodes chunks.
 
     @property
     def folder(self) -> ModelFolder:
@@ -62,7 +57,7 @@ class EncoderInUse:
 
     @property
     def scope(self) -> str:
-        """What the adapters act on."""
+        """What the adapters act on: `both` queries and chunks, or only `queries`."""
         if self.chunk_adapter == self.adapter:
             return "both"
         return "queries"
@@ -231,7 +226,7 @@ class Source(ProjectSnapshot):
         return (*self._note_geometry(kinds), *self._note_use(kinds))
 
     def _find_hyperbolic(self, kinds: Collection[str]) -> Hyperbolic | None:
-        """Return the geometry of an export with a hyperbolic encoder; None for any other."""
+        """Return the geometry if the export has a hyperbolic encoder or its vectors; else None."""
         adapters: list[Path | None] = []
         if "adapter" in kinds:
             folder, _ = self.adapter()
@@ -261,7 +256,7 @@ class Source(ProjectSnapshot):
         return (ExportNote(code="encoder-hyperbolic", what=what, to_do=to_do),)
 
     def _note_use(self, kinds: Collection[str]) -> tuple[ExportNote, ...]:
-        """Return a note whether the encoder is adapted, and what the last evaluation found."""
+        """Return a note on whether search uses what is exported, and what was measured."""
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import verdict_of
 

@@ -28,17 +28,18 @@ def export_project(
 ) -> Exported:
     """Write an export into `target`, a folder that must not exist: complete, or not at all.
 
-    `kinds`: names of `KINDS`, each of which must be available. None means adapter and model, and
-    ("all",) everything; of these two, what the project lacks is left out. `report` gets a line for
+    `kinds`: names of `KINDS`; it is an error if the project lacks one of them. None means adapter
+    and model, ["all"] everything; then what the project lacks is left out. `report` gets a line for
     every kind begun. Raises UsageError for a target that exists or a kind that is unknown,
     NotBuiltError for what no run has made, ProjectBusyError, ResourceError if the disk is full.
     """
+    # Whether it is an error if the project lacks one of the kinds.
     insist = False
     names: tuple[str, ...] = DEFAULT
     if kinds is not None:
-        wanted = list(kinds)
-        insist = wanted != ["all"]
-        names = parse_kinds(wanted) if insist else ALL
+        requested = list(kinds)
+        insist = requested != ["all"]
+        names = parse_kinds(requested) if insist else ALL
     final = check_target(project, target)
     with project.locked(), closing(project.store()) as store:
         source = Source(project, project.settings(), store)

@@ -44,7 +44,7 @@ def write_vectors(source: Source, folder: Path) -> None:
 
 
 def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
-    """Write the vectors of one index, and what each row is."""
+    """Write the vectors of one index, and a line about the chunk of each row."""
     import numpy as np
 
     target.mkdir()
@@ -74,9 +74,10 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
 
 
 def write_beir(source: Source, folder: Path) -> None:
-    """Write queries and judgments in `beir/chunks` and `beir/documents`, by kind of answer.
+    """Write queries and judgments in `beir/chunks` and `beir/documents`.
 
-    The splits of qrels: train, validation and heldout for the generated queries, test for the
+    Queries answered by chunks are in the first, those answered by whole documents in the second.
+    The splits of qrels are train, validation and heldout for the generated queries, test for the
     judged ones. `beir/preferences.jsonl`: which of two lists was better for a query.
     """
     chunks = source.store.chunks()
@@ -108,6 +109,7 @@ def write_beir(source: Source, folder: Path) -> None:
 
 
 def _is_usable(judgment: Judgment, level: str) -> bool:
+    """Return whether a judgment is of the `level` (chunk or document) and can be measured."""
     return judgment.level == level and judgment.usable
 
 
@@ -116,7 +118,8 @@ def _write_set(
 ) -> None:
     """Write a data set in BEIR's layout.
 
-    `judged`: split and judgment of each query. `names`: of the corpus, by id in judgments.
+    `corpus`: rows of corpus.jsonl. `judged`: split and judgment of each query. `names`: ids of
+    judgments → ids in the corpus.
     """
     (folder / "qrels").mkdir(parents=True)
     keys = _make_unique({number: judgment.key for number, (_, judgment) in enumerate(judged)})
@@ -140,11 +143,11 @@ def _make_unique(names: Mapping[int, str]) -> dict[int, str]:
     unique: dict[int, str] = {}
     taken: set[str] = set()
     for key, name in names.items():
-        plain = re.sub(r"\s+", " ", name).strip() or str(key)
-        while plain in taken:
-            plain = f"{plain} ({key})"
-        unique[key] = plain
-        taken.add(plain)
+        unique_name = re.sub(r"\s+", " ", name).strip() or str(key)
+        while unique_name in taken:
+            unique_name = f"{unique_name} ({key})"
+        unique[key] = unique_name
+        taken.add(unique_name)
     return unique
 
 

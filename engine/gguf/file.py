@@ -14,7 +14,8 @@ from engine.models.installed import find_installed_folder, models_folder, read_i
 # The end of a part's name, such as -00001-of-00003.gguf.
 PART = re.compile(r"-(\d{5})-of-(\d{5})\.gguf$", re.IGNORECASE)
 _LFS = b"version https://git-lfs"
-# What identifies a file: the bytes of its head, and of blocks spread over the rest.
+# A file is identified by its first HEAD bytes, and by BLOCKS blocks of BLOCK bytes spread over the
+# rest.
 HEAD = 1 << 20
 BLOCK = 1 << 16
 BLOCKS = 32
@@ -44,17 +45,17 @@ def find_gguf_file(folder: Path, model: str) -> Path:
     return path
 
 
-def _find_added(named: str) -> Path | None:
+def _find_added(model_name: str) -> Path | None:
     """Return the file of a model in the folder of models, by its name there or in the catalogue.
 
     None if there is no such model.
     """
-    installed = find_installed_folder(named)
+    installed = find_installed_folder(model_name)
     if installed:
         model = read_installed(installed.name)
         if model and model.kind == "language model":
             return model.path
-    added = models_folder() / named
+    added = models_folder() / model_name
     if added.is_file():
         return added
     return None

@@ -32,16 +32,16 @@ class Device(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelMemory:
-    """What a model takes in memory.
-
-    `size`: bytes of its weights. `cache_bytes`: those of a token of context; 0 if unknown.
-    `context`: the tokens of context wanted.
-    """
+    """What a model takes in memory."""
 
     size: int
+    """Bytes of its weights."""
     layers: int
+    """Number of its layers; 0 if unknown."""
     cache_bytes: int
+    """Bytes of the cache for a token of context; 0 if unknown."""
     context: int
+    """Number of tokens of context that are wanted."""
 
     @classmethod
     def of(cls, size: int, header: Header, context: int) -> ModelMemory:
@@ -65,7 +65,10 @@ def read_model_memory(path: Path, context: int) -> ModelMemory:
 
 
 def describe_shortage(needed: ModelMemory) -> str:
-    """Return the rest of a warning about a model that exceeds the free memory; empty if it fits."""
+    """Return a warning about a model that exceeds the free memory; empty if it fits.
+
+    It begins with "takes 5 GB of memory": the caller puts the model's name before it.
+    """
     import psutil
 
     free = psutil.virtual_memory().available
@@ -105,8 +108,8 @@ def devices() -> list[Device]:
 def choose_layers(gpus: Sequence[tuple[str, int]], model: ModelMemory) -> tuple[int, str]:
     """Return how many layers to put on GPUs, by their free memory, and why.
 
-    The number is all (-1), some, or none (0). `gpus`: (name, bytes free). The last part of a model,
-    its output, counts as one more layer.
+    The number is −1 for all of them. `gpus`: name and free bytes of each. The output of a model,
+    which comes after its layers, is counted as one more layer.
     """
     if not gpus:
         return 0, "this build of llama.cpp has no GPU support, or finds no GPU"
@@ -125,9 +128,9 @@ def choose_layers(gpus: Sequence[tuple[str, int]], model: ModelMemory) -> tuple[
 
 
 def free_threads() -> tuple[int, str]:
-    """Return how many cores this process may use that nobody uses now, and why.
+    """Return how many cores this process may use that no other program uses now, and why.
 
-    A busy core slows all the others down.
+    The threads of a computation wait for each other, so one on a busy core slows down all.
     """
     import psutil
 

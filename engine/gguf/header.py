@@ -141,24 +141,27 @@ FILE_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a model's header says.
-
-    `context`: tokens that it was trained for. `writes`: whether it is a language model.
-    `cache_bytes`: memory of a token of context in 16 bits; 0 if unknown. `dimension`: of its
-    vectors. `languages`: codes that it names.
-    """
+    """What a model's header says; 0 or empty if it does not."""
 
     architecture: str
+    """Such as `llama` or `bert`."""
     name: str
     quantisation: str
+    """Such as `Q4_K_M`."""
     parameters: int
     context: int
+    """Number of tokens that the model was trained for."""
     chat_template: bool
+    """Whether it has one."""
     writes: bool
+    """Whether it is a language model."""
     cache_bytes: int
+    """Memory of a token of context in 16 bits."""
     layers: int = 0
     dimension: int = 0
+    """Width of its hidden states, and of an embedding model's vectors."""
     languages: tuple[str, ...] = ()
+    """Codes of its languages."""
 
     @property
     def embeds(self) -> bool:
@@ -286,18 +289,22 @@ class _Reader:
         return [self._read_value(kind, depth + 1) for _ in range(count)]
 
     def _read_text(self) -> str:
+        """Read a text: its length, then its bytes."""
         return self._read_bytes(self._read_length()).decode("utf-8", "replace")
 
     def _read_length(self) -> int:
+        """Read the length of a text in bytes."""
         length: int = self._read_number("<Q")
         if length > MAX_TEXT_LENGTH:
             raise self._corrupt(f"a text of {length:,} bytes")
         return length
 
     def _read_number(self, form: str) -> Any:
+        """Read a number. `form`: its form for `struct`, such as `<I`."""
         return struct.unpack(form, self._read_bytes(struct.calcsize(form)))[0]
 
     def _read_bytes(self, count: int) -> bytes:
+        """Read exactly `count` bytes. Raises _SpoiltError if the file ends before."""
         data = self._file.read(count)
         if len(data) < count:
             raise _SpoiltError("The file ends within its header. A download may have broken off.")
@@ -309,6 +316,7 @@ class _Reader:
             raise self._corrupt(f"a list of {count:,} entries")
 
     def _corrupt(self, what: str) -> _SpoiltError:
+        """Return the error for `what` was just read, such as "a text of 9,000,000,000 bytes"."""
         return _SpoiltError(
             f"Its header is corrupt: before byte {self._file.tell():,} stands {what}."
         )
@@ -362,7 +370,7 @@ def _build_header(facts: dict[str, Any], counts: Counter[str]) -> Header:
 
 
 def not_a_writer(path: Path, header: Header) -> ModelError | None:
-    """Return the error of a model that does not write text; None for one that does."""
+    """Return the error for a model that writes no text; None for a language model."""
     if header.writes:
         return None
     if header.architecture and not header.parameters:

@@ -38,41 +38,41 @@ def list_models(context: int, free: int | None = None) -> list[ModelFile]:
         import psutil
 
         free = int(psutil.virtual_memory().available)
-    return [_describe_model(found, context, free) for found in find_models()]
+    return [_describe_model(model, context, free) for model in find_models()]
 
 
-def _describe_model(found: FoundModel, context: int, free: int) -> ModelFile:
+def _describe_model(file: FoundModel, context: int, free: int) -> ModelFile:
     """Return the properties of a model, whether it fits into `free` bytes, or its problem."""
     size = 0
     header = None
     problem = ""
     try:
-        size = sum(part.stat().st_size for part in found.parts or (found.path,))
-        if found.size and size != found.size:
+        size = sum(part.stat().st_size for part in file.parts or (file.path,))
+        if file.size and size != file.size:
             problem = (
-                f"It has {size:,} bytes instead of {found.size:,}: a download may have broken off."
+                f"It has {size:,} bytes instead of {file.size:,}: a download may have broken off."
             )
-        header = read_header(found.path)
-        unsuitable = not_a_writer(found.path, header)
+        header = read_header(file.path)
+        unsuitable = not_a_writer(file.path, header)
         if not problem:
             problem = unsuitable.why if unsuitable else describe_missing("llm")
     except ModelError as error:
         problem = problem or error.why
     except OSError as error:
-        name = Path(error.filename or found.path).name
+        name = Path(error.filename or file.path).name
         problem = problem or f"{name}: {error.strerror or error}."
     memory = 0
     fits = None
     if header and not problem:
         memory = WORKSPACE + ModelMemory.of(size, header, context).total
         fits = memory <= free
-    described = {name: getattr(header, name, None) for name in _FROM_HEADER}
+    header_fields = {name: getattr(header, name, None) for name in _FROM_HEADER}
     return ModelFile(
-        found.path,
-        found.place,
-        found.names,
+        file.path,
+        file.place,
+        file.names,
         size,
-        **described,
+        **header_fields,
         problem=problem,
         memory=memory,
         fits=fits,
@@ -80,6 +80,7 @@ def _describe_model(found: FoundModel, context: int, free: int) -> ModelFile:
 
 
 def _sha256(path: Path, should_stop: Callable[[], bool]) -> str:
+    """Return the hex sha256 of a file. Raises CancelledError."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         for block in read_blocks(file, should_stop):

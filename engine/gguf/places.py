@@ -24,17 +24,18 @@ _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 
 @dataclass(frozen=True, slots=True)
 class FoundModel:
-    """A model file.
-
-    `place`: the program whose folder it lies in. `names`: its names there. `size`: the size that it
-    should have; 0 if unknown. `parts`: all files of a split model.
-    """
+    """A model file."""
 
     path: Path
+    """The file; of a split model, its first part."""
     place: str
+    """The program in whose folder the file lies, such as `Ollama`."""
     names: tuple[str, ...]
+    """Its names there, such as `llama3.2:3b`."""
     size: int = 0
+    """Bytes that it should have; 0 if unknown."""
     parts: tuple[Path, ...] = ()
+    """All files of a split model; empty for others."""
 
 
 def own_models() -> list[Path]:
@@ -81,7 +82,7 @@ def _search_usual_places(environment: Mapping[str, str], home: Path) -> Iterator
 
 
 def real_path(path: Path) -> Path:
-    """Return where links lead; the path itself if they lead nowhere."""
+    """Return the path with all links resolved; the path itself if a link leads to itself."""
     try:
         return path.resolve()
     except (OSError, RuntimeError):
@@ -103,9 +104,9 @@ def _list_ollama_folders(environment: Mapping[str, str], home: Path) -> list[Pat
         Path("/usr/share/ollama/.ollama/models"),
         Path("/var/lib/ollama/models"),
     ]
-    named = environment.get("OLLAMA_MODELS")
-    if named:
-        folders.insert(0, Path(named))
+    configured = environment.get("OLLAMA_MODELS")
+    if configured:
+        folders.insert(0, Path(configured))
     return folders
 
 
@@ -120,7 +121,7 @@ def hugging_face(environment: Mapping[str, str], home: Path) -> list[Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the GGUF files below a folder; hidden ones are left out, which are not yet whole."""
+    """Yield the GGUF files below a folder, without hidden ones, which are still being written."""
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):

@@ -160,9 +160,10 @@ class ChatModel:
             choose("long chunks", "by its tokenizer", "the server counts tokens")
 
     def _send(self, request: Request, check: Check) -> Response:
-        """Send a message, in the next form of a schema until the server accepts it.
+        """Send a message; if the server rejects the form of the JSON schema, try the next form.
 
-        Servers differ in how they accept a JSON schema, if at all. The accepted form is kept.
+        Servers differ in how they take a schema (`FORMS`). The accepted form is kept for later
+        messages.
         """
 
         def pass_on_text(received: bytes) -> None:
@@ -243,8 +244,9 @@ class ChatModel:
     def _count_failure(self, error: UnansweredError, begun: float) -> None:
         """Count a failure; messages that were pending together fail together and count once.
 
-        After a failure the server gets a pause, which grows with every further failure. Raises
-        StageError after too many failures.
+        `begun`: the time (`time.monotonic`) at which the message was sent. After a failure the
+        server gets a pause, which grows with every further failure. Raises StageError after too
+        many failures.
         """
         if begun >= self._failed_at:
             self._failures += 1
@@ -312,21 +314,23 @@ class FileChatModel(ChatModel):
         self._process.close()
 
     def _send(self, request: Request, check: Check) -> Response:
+        """Send a message as `ChatModel` does. Raises StageError if the process has crashed."""
         try:
             return super()._send(request, check)
         except NoAnswerError:
             raise self._process.crash_error() from None
 
     def _prepare_text(self, text: str) -> str:
-        # The process keeps the text apart from the template.
+        """Return the text unchanged: the process keeps it apart from the template."""
         return text
 
     def _count_failure(self, error: UnansweredError, begun: float) -> None:
+        """Mark the failure as lasting: the process would fail in the same way again."""
         error.lasting = True
 
 
 def _dislikes_form(response: Response) -> bool:
-    """Return whether the server may answer if the form is given differently, or not at all."""
+    """Return whether the server may accept the request with another form of the JSON schema."""
     if exceeds_context(response.body):
         return False
     return response.status in (400, 422) or (

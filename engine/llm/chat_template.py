@@ -88,10 +88,10 @@ def _render_around_texts(template: str, bos: str, eos: str) -> Frame | None:
     )
     for messages in attempts:
         text = _render(template, messages, bos, eos)
-        head, _, rest = text.partition(system)
-        between, _, tail = rest.partition(user)
+        head, _, after_system = text.partition(system)
+        between, _, tail = after_system.partition(user)
         # Each text must be there once, the user's after the system's.
-        if text.count(system) == rest.count(user) == text.count(user) == 1:
+        if text.count(system) == after_system.count(user) == text.count(user) == 1:
             return Frame(head, between, tail, _render_turns(template, messages, bos, eos))
     return None
 
@@ -107,8 +107,8 @@ def _render_turns(template: str, messages: list[dict[str, str]], bos: str, eos: 
     further = _make_mark()
     more = [{"role": "assistant", "content": answer}, {"role": "user", "content": further}]
     text = _render(template, [*messages, *more], bos, eos)
-    _, _, rest = text.partition(messages[-1]["content"])
-    return rest.replace(answer, "\n").replace(further, "\n")
+    _, _, after_user = text.partition(messages[-1]["content"])
+    return after_user.replace(answer, "\n").replace(further, "\n")
 
 
 def _render(template: str, messages: list[dict[str, str]], bos: str, eos: str) -> str:

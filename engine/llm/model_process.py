@@ -33,19 +33,19 @@ MAX_SOCKET_PATH = 100
 
 
 class ServedFile(BaseModel):
-    """What a process is to serve, and how.
-
-    `context`: the tokens of a prompt and its answer, or of a text to embed. `pooling`: that of an
-    embedding model as in the settings; empty for a language model. `socket_path`: empty for a
-    loopback port. `token`: the key that every request must have.
-    """
+    """What a process is to serve, and how."""
 
     path: str
     context: int
+    """Number of tokens of a prompt and its answer, or of a text to embed."""
     pooling: str = ""
+    """Pooling of an embedding model as in the settings; empty for a language model."""
     on_gpu: bool = True
+    """Whether a GPU may be used."""
     socket_path: str = ""
+    """Path of the unix socket to listen at; empty for a loopback port."""
     token: str = ""
+    """The key that every request must have."""
 
 
 class Choice(BaseModel):
@@ -57,17 +57,17 @@ class Choice(BaseModel):
 
 
 class Served(BaseModel):
-    """The only line of a process: what it serves, or the error that prevents it.
-
-    `width`: of an embedding model's vectors.
-    """
+    """The only line that a process prints: what it serves, or the error that prevents it."""
 
     port: int = 0
     context: int = 0
+    """Number of tokens of a prompt and its answer."""
     width: int = 0
+    """Width of an embedding model's vectors."""
     choices: list[Choice] = []
     warnings: list[str] = []
     error: dict[str, str] | None = None
+    """The error as `EngineError.from_dict` takes it."""
 
 
 class ModelProcess:
@@ -142,7 +142,7 @@ class ModelProcess:
     def _read_ready(
         self, file: ServedFile, output: PipeReader, check: Callable[[], object]
     ) -> Served:
-        """Say what to serve, and return the process's line about it. Raises as `__init__`."""
+        """Tell the process what to serve, and return its answer. Raises what `__init__` raises."""
         assert self._process.stdin is not None
         line = b""
         try:
@@ -164,7 +164,10 @@ class ModelProcess:
 
 
 def _readable_path(path: str, folder: str) -> str:
-    """Return a path that is text, as llama-cpp-python needs it: a link if the file's own is not."""
+    """Return a path to the file that is valid UTF-8, as llama-cpp-python needs it.
+
+    If the file's own path is not, it is that of a new link in `folder`.
+    """
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -67,8 +67,8 @@ def load_prompt(name: str) -> Prompt:
     Raises EngineError if it is missing or malformed.
     """
     text = asset_path(f"prompts/{name}.txt").read_text(encoding="utf-8")
-    head, _, rest = text.partition("[system]\n")
-    system, _, user = rest.partition("[user]\n")
+    head, _, body = text.partition("[system]\n")
+    system, _, user = body.partition("[user]\n")
     try:
         if not (head.startswith("version ") and user):
             raise ValueError("It needs a version, a [system] and a [user] part.")

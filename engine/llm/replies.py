@@ -36,6 +36,8 @@ _ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
 class _Message(BaseModel):
+    """A message of a completion, or the next piece of it in an event."""
+
     content: str | None = None
 
 
@@ -48,6 +50,8 @@ class _Choice(BaseModel):
 
 
 class _Completion(BaseModel):
+    """A chat completion, or one of its server-sent events."""
+
     choices: Annotated[list[_Choice], Field(min_length=1)]
 
 

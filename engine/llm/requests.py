@@ -16,18 +16,19 @@ Hear = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message, and the form of the answer to it.
-
-    The answer has the shape `shape`, at most `most` entries and at most `limit` tokens. `seed`: of
-    the sampling. `hear` is called while it is written.
-    """
+    """A message, and the form of the answer to it."""
 
     message: Message
     shape: Shape[Any]
+    """The JSON object that the answer must be."""
     most: int
+    """Maximum number of entries in the answer."""
     limit: int
+    """Maximum number of tokens of the answer."""
     seed: int
+    """Seed of the sampling."""
     hear: Hear | None = None
+    """Called while the answer is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -384,4 +384,5 @@ class ModelLoader:
         return layers
 
     def _choose(self, setting: str, value: str | int, reason: str) -> None:
+        """Note an automatic choice, for the parent process to report."""
         self.choices.append(Choice(setting=setting, value=value, reason=reason))

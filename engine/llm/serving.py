@@ -25,7 +25,7 @@ def main() -> None:
     file = ServedFile.model_validate_json(source.readline())
     obey_parent(source, threading.Event())
     prepare_process()
-    # A file of settings that the user's environment names for other servers of this kind.
+    # The server would read this file, with which a user may configure another llama.cpp server.
     os.environ.pop("CONFIG_FILE", None)
     output = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What native libraries print must not be read as an answer.

@@ -111,7 +111,7 @@ class Shape(Generic[AnyEntry]):
             return None
         body = _FENCE_BEGUN.sub("", _without_thoughts(text)).translate(_BLANKS) or "{"
         try:
-            # All that is there, and without a last string that has no end.
+            # `entries` includes a last string without its end, `finished` does not.
             entries = from_json(body, allow_partial="trailing-strings").get(self.name, [])
             if not isinstance(entries, list):
                 return None
@@ -195,6 +195,7 @@ def _parse(text: str) -> Any:
 
 
 def _without_thoughts(text: str) -> str:
+    """Return a text without "<think>…</think>" at its beginning."""
     return _THOUGHTS.sub("", text, count=1).strip()
 
 
@@ -214,7 +215,7 @@ def _refuse(name: str) -> None:
 def _complete_value(value: Any, annotation: Any) -> Any:
     """Return the shortest value of a type that begins with the truncated one.
 
-    Raises ValueError if there is none.
+    "gen" of Literal["fine-grained", "general"] → "general". Raises ValueError if there is none.
     """
     if get_origin(annotation) is Literal:
         beginning = value or ""

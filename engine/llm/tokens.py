@@ -68,23 +68,23 @@ class ServerTokens:
         if context:
             return context
         rows = _rows(self._ask(f"{self._client.address.path}/models"), "data")
-        named = [row for row in rows if row.get("id") == self._model] or rows
-        limits = [_number(row.get("max_model_len")) for row in named]  # as vLLM calls it
+        rows_of_model = [row for row in rows if row.get("id") == self._model] or rows
+        limits = [_number(row.get("max_model_len")) for row in rows_of_model]  # as vLLM calls it
         return min(filter(None, limits), default=0) or self._find_ollama_context()
 
     def _find_ollama_context(self) -> int:
-        """Return the context with which Ollama loaded the model; 0 if it does not say.
+        """Return the context with which Ollama has loaded the model; 0 if it does not say.
 
         0 also stands for a server that is not Ollama.
         """
-        loaded = f"{self._root}/api/ps"
-        if not isinstance(_field(self._ask(loaded), "models"), list):
+        loaded_models = f"{self._root}/api/ps"
+        if not isinstance(_field(self._ask(loaded_models), "models"), list):
             return 0
         request = {"model": self._model, "stream": False}
         self._ask(f"{self._root}/api/generate", request, LOADING_SECONDS)
         names = {self._model, f"{self._model}:latest"}
         contexts = []
-        for row in _rows(self._ask(loaded), "models"):
+        for row in _rows(self._ask(loaded_models), "models"):
             if {str(row.get("name")), str(row.get("model"))} & names:
                 contexts.append(_number(row.get("context_length")))
         context = max(contexts, default=0)
@@ -92,7 +92,10 @@ class ServerTokens:
         return context
 
     def _count_by_tokenize(self, text: str) -> int:
-        """Count at `/tokenize`; llama.cpp calls the text `content`, vLLM `prompt`."""
+        """Count at `/tokenize`; 0 if the server does not count there.
+
+        llama.cpp calls the text `content`, vLLM `prompt`.
+        """
         request = {"content": text, "prompt": text}
         if self._model:
             request["model"] = self._model
@@ -104,6 +107,7 @@ class ServerTokens:
         return count
 
     def _count_by_extras(self, text: str) -> int:
+        """Count at `/extras/tokenize/count`; 0 if the server does not count there."""
         answer = self._ask(f"{self._root}/extras/tokenize/count", {"input": text})
         return _number(_field(answer, "count"))
 

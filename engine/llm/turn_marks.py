@@ -45,15 +45,14 @@ _SPEAKERS = (
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The marks of a template.
-
-    `signs` are marks such as [INST]; `speakers` are words before a colon; `headings` are words that
-    end a line which begins with two or more signs such as ##. Case is ignored for words.
-    """
+    """The marks of a template. Case is ignored for words."""
 
     signs: frozenset[str] = frozenset()
+    """Words in brackets, such as `[INST]`."""
     speakers: frozenset[str] = frozenset()
+    """Words before a colon that ends a line, such as `ASSISTANT` in `ASSISTANT:`."""
     headings: frozenset[str] = frozenset()
+    """Words after two or more signs that begin a line, such as `Response` in `## Response`."""
 
     def break_up(self, text: str) -> str:
         """Return `text` with a space in each of these marks.

@@ -29,13 +29,7 @@ KINDS: tuple[Kind, ...] = ("encoder", "reranker", "language model")
 
 
 class CatalogueModel(BaseModel):
-    """A model of the catalogue. Figures that no model card states are 0 or empty.
-
-    `size` is the bytes of all files that are fetched. `files` are their globs, empty for all that
-    loading needs. `needs_account` tells whether its licence must first be accepted on the hub. The
-    prompts are None if the model's folder has its own or none are needed. `share` is an encoder's
-    share of the hybrid score before evidence decides it; None: one half.
-    """
+    """A model of the catalogue. Figures that no model card states are 0 or empty."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -47,19 +41,25 @@ class CatalogueModel(BaseModel):
     licence: str = Field(min_length=1)
     repository: str = Field(pattern=r"^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$")
     files: list[str] = []
+    """Globs of the files that are fetched; empty for all that loading needs."""
     needs_account: bool = False
+    """Whether its licence must first be accepted on the hub."""
     architecture: str = Field(min_length=1)
     parameters: int = Field(gt=0)
     weights: Literal["float32", "bfloat16", "float16"] = "float32"
     size: int = Field(0, ge=0)
+    """Bytes of all files that are fetched."""
     dimension: int = Field(0, ge=0)
     max_tokens: int = Field(0, ge=0)
     query_prompt: str | None = None
+    """None if the model's folder has prompts of its own, or none are needed."""
     document_prompt: str | None = None
     share: float | None = None
+    """An encoder's share of the hybrid score before evidence decides it; None: one half."""
 
     @model_validator(mode="after")
     def _check_kind(self) -> CatalogueModel:
+        """Raise ValueError if fields are missing that models of this kind need."""
         if self.kind == "language model" and not (self.files and self.size):
             raise ValueError("a language model needs files and size")
         if self.kind == "encoder" and not (self.dimension and self.max_tokens):
@@ -89,7 +89,7 @@ class CatalogueModel(BaseModel):
 
     @property
     def format_languages(self) -> str:
-        """Its languages in a few words, such as `en`, `14 languages` or `many languages`."""
+        """The model's languages in a few words: `en`, `14 languages` or `many languages`."""
         if MANY in self.languages:
             return f"{self.language_count or 'many'} languages"
         if len(self.languages) > 5:
@@ -104,6 +104,7 @@ class _Catalogue(BaseModel):
 
     @model_validator(mode="after")
     def _check_names(self) -> _Catalogue:
+        """Raise ValueError if two models have the same name."""
         names = [model.name for model in self.models]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:

@@ -32,16 +32,16 @@ _DAMAGED = "Nothing was kept. Try again; if it happens again, get the model from
 
 @dataclass(frozen=True, slots=True)
 class ModelPart:
-    """A file of a model.
-
-    `path` is relative to its folder, with slashes. `sha256` and `blob_id` (git's, a sha1) are "" if
-    not known.
-    """
+    """A file of a model."""
 
     path: str
+    """Path within the model's folder, with slashes."""
     size: int
+    """Bytes."""
     sha256: str = ""
+    """In hex; empty if not known."""
     blob_id: str = ""
+    """Git's id of the file, a sha1 in hex; empty if not known."""
 
 
 def check_name(path: str) -> str:
@@ -119,6 +119,7 @@ def check_weights(names: Iterable[str], chosen: Iterable[str]) -> None:
 
 
 def _matches(path: str, globs: Sequence[str]) -> bool:
+    """Tell whether a path matches one of the globs, ignoring case."""
     return any(fnmatchcase(path.lower(), glob.lower()) for glob in globs)
 
 

@@ -101,8 +101,8 @@ def fetch_model(
 ) -> tuple[Path, InstalledModel]:
     """Fetch a model into a hidden folder and return the folder and its manifest.
 
-    They are for `install` or a pack. `progress`: called with the bytes done and those of all files.
-    The next call continues after a broken connection. Raises
+    `install` and `write_pack` take both. `progress`: called with the bytes done and those of all
+    files. After a broken connection, the next call continues where this one ended. Raises
     UsageError if fetching is forbidden, EngineError if the hub cannot be reached or refuses,
     ModelError for a model with unsafe or altered files, ResourceError on a full disk,
     CancelledError.
@@ -124,15 +124,15 @@ def _prepare_partial(name: str, commit: str) -> Path:
     """Return the folder in which a model is collected, without files of another commit."""
     folder = models_folder() / PARTIAL / f"{name}@{commit}"
     with disk_errors(f"{folder} could not be written."):
-        for other in folder.parent.glob(f"{name}@*"):
-            if other != folder:
-                try_remove_tree(other)
+        for former in folder.parent.glob(f"{name}@*"):
+            if former != folder:
+                try_remove_tree(former)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 
 
 def discard(folder: Path) -> None:
-    """Remove what was fetched."""
+    """Remove a folder of fetched files."""
     try_remove_tree(folder)
     remove_empty_partial()
 
@@ -256,10 +256,10 @@ class HubClient:
             replace(incomplete, target)
 
     def _stream(self, transfer: Transfer, part: ModelPart, incomplete: Path, done: int) -> None:
-        """Append what is missing of a file, in one request.
+        """Fetch the rest of a file in one request, and append it to `incomplete`.
 
-        A hub that cannot continue sends the whole file, which replaces the part. `done` is the
-        bytes of the files before it.
+        A hub that cannot continue sends the whole file, which replaces `incomplete`. `done` is the
+        bytes of the files before this one.
         """
         from huggingface_hub import get_session, hf_hub_url
         from huggingface_hub.utils._headers import build_hf_headers
@@ -276,7 +276,7 @@ class HubClient:
         if 0 < size == part.size:
             return
         if 0 < size < part.size:
-            headers["Range"] = f"bytes={size}-"  # of a longer one, all is fetched again
+            headers["Range"] = f"bytes={size}-"  # a file that is too long is fetched from the start
         with get_session().stream("GET", url, headers=headers) as response:
             if response.is_error:
                 response.read()
@@ -307,7 +307,7 @@ class HubClient:
 
     @contextmanager
     def _translate_errors(self, model: CatalogueModel) -> Iterator[None]:
-        """Turn the library's errors into ours: each says what happened in one sentence."""
+        """Turn errors of huggingface_hub and of HTTP into EngineErrors with a code."""
         import httpx2
         from huggingface_hub.errors import (
             GatedRepoError,
@@ -384,6 +384,7 @@ def _check_listed(part: ModelPart) -> None:
 
 
 def _read_size(path: Path) -> int:
+    """Return the bytes of a file, 0 if it is missing."""
     return path.stat().st_size if path.exists() else 0
 
 

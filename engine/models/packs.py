@@ -131,9 +131,9 @@ def _read_manifest(archive: zipfile.ZipFile) -> InstalledModel:
             raise _unsafe_error(path, f"{entry.filename!r} is compressed or encrypted.")
     expected = {MANIFEST, *(FILES + part.path for part in model.files)}
     if len(entries) != len(by_name) or by_name.keys() != expected:
-        odd = min(by_name.keys() ^ expected, default=MANIFEST)
+        unmatched = min(by_name.keys() ^ expected, default=MANIFEST)
         raise _unsafe_error(
-            path, f"{odd!r} is not in both the pack and its manifest, or is there twice."
+            path, f"{unmatched!r} is not in both the pack and its manifest, or is there twice."
         )
     for part in model.files:
         if not is_data(part.path):

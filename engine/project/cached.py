@@ -75,6 +75,7 @@ def find_overlapping_projects(sources: Sequence[Path]) -> list[ProjectFolder]:
 
 
 def _overlaps(source: Path, folders: Sequence[Path]) -> bool:
+    """Return whether `source` contains, or lies in, one of the folders."""
     return any(source.is_relative_to(folder) or folder.is_relative_to(source) for folder in folders)
 
 

@@ -53,25 +53,28 @@ def find_run(project: ProjectFolder) -> RunRecord | None:
 
     if not project.is_running():
         return None
-    alive = []
+    live_records = []
     for record in run_records(project):
         if record.state == "running" and record.pid and psutil.pid_exists(record.pid):
-            alive.append(record)
-    return max(alive, key=lambda record: record.time or 0.0, default=None)
+            live_records.append(record)
+    return max(live_records, key=lambda record: record.time or 0.0, default=None)
 
 
 def with_run_hint(project: ProjectFolder, error: EngineError) -> EngineError:
-    """Return `error`; of one that advises a run, during a run a copy that advises to wait."""
+    """Return `error`, or a copy that advises to wait instead of to run.
+
+    The copy is for errors that advise a run while one is in progress.
+    """
     if error.command not in ("run", "adapt"):
         return error
-    current = None
+    run_record = None
     # The lock may be unreadable: then it is unknown whether a run is in progress.
     with suppress(EngineError):
-        current = find_run(project)
-    if current is None:
+        run_record = find_run(project)
+    if run_record is None:
         return error
     hint = copy.copy(error)
-    stages = read_run_stages(current.folder)
+    stages = read_run_stages(run_record.folder)
     if error.stage and stages and error.stage not in stages:
         hint.to_do = f"The current run does not do that. After it: {error.to_do}"
         return hint
@@ -146,13 +149,13 @@ def resume(project: ProjectFolder) -> str:
     Raises UsageError if no run is in progress or it is not paused.
     """
     to_do = f"Run 'engine run {project.argument}' to start one."
-    current = _need_run(project, "There is nothing to resume.", to_do)
-    if not is_paused(current.folder):
+    record = _need_run(project, "There is nothing to resume.", to_do)
+    if not is_paused(record.folder):
         raise UsageError(
             "The run is not paused.", "There is nothing to resume.", "", code="run-not-paused"
         )
-    delete_file(current.folder / PAUSE)
-    return current.run
+    delete_file(record.folder / PAUSE)
+    return record.run
 
 
 def finish(project: ProjectFolder) -> str:
@@ -161,8 +164,8 @@ def finish(project: ProjectFolder) -> str:
     Later stages follow. The adapter counts as up to date afterwards; a forced training starts over.
     A paused run continues to do this. Raises UsageError if no run is training.
     """
-    current = _need_run(project, "There is no training to finish.", "")
-    stage = stage_at_work(current.folder)
+    record = _need_run(project, "There is no training to finish.", "")
+    stage = stage_at_work(record.folder)
     if stage != "train":
         if stage:
             why = f"The run is at the stage '{stage}' now."
@@ -177,16 +180,19 @@ def finish(project: ProjectFolder) -> str:
             stage="train",
             command="status",
         )
-    (current.folder / FINISH).touch(mode=0o600)
-    delete_file(current.folder / PAUSE)
-    return current.run
+    (record.folder / FINISH).touch(mode=0o600)
+    delete_file(record.folder / PAUSE)
+    return record.run
 
 
 def _send_request(project: ProjectFolder, request: str, why: str) -> str:
-    """Leave a request in the folder of the current run; return the run's id."""
-    current = _need_run(project, why, "")
-    (current.folder / request).touch(mode=0o600)
-    return current.run
+    """Leave a request in the folder of the current run, and return the run's id.
+
+    `request`: `CANCEL` or `PAUSE`. `why`: the reason in the error if there is no run.
+    """
+    record = _need_run(project, why, "")
+    (record.folder / request).touch(mode=0o600)
+    return record.run
 
 
 def _need_run(project: ProjectFolder, why: str, to_do: str) -> RunRecord:
@@ -194,9 +200,9 @@ def _need_run(project: ProjectFolder, why: str, to_do: str) -> RunRecord:
 
     Raises UsageError with `why` and `to_do` if there is none.
     """
-    current = find_run(project)
-    if current is not None:
-        return current
+    record = find_run(project)
+    if record is not None:
+        return record
     if project.is_running():
         raise UsageError(
             f"No run of the project {project.name} has started yet, but the project is in use.",

@@ -38,10 +38,10 @@ from engine.settings.schema import Settings
 
 ARTIFACT_ROOTS = ("lexical", "rankings", "adapters", "reports", "vectors")
 FOLDERS = (*ARTIFACT_ROOTS, "runs", "imports", "cache")
-# With the folders that only some projects have.
+# FOLDERS, and those that only some projects have.
 OWN_FOLDERS = (*FOLDERS, "checkpoints", "studies", "sweep")
 KEPT = "sweep-"
-"""Begins the names of reports that are kept although no artifact names them."""
+"""Prefix of reports (of `engine sweep`) that are kept although no artifact names them."""
 
 
 def projects_root() -> Path:
@@ -54,14 +54,14 @@ def projects_root() -> Path:
 def locate(name_or_path: str | os.PathLike[str]) -> Path:
     """Return the folder of a project given by path, or by name in `projects_root()`.
 
-    Only a name that no project there has may be that of a project in the working directory: so a
-    name means the same project from everywhere. Raises UsageError for what is no name.
+    A name means a folder in the working directory only if no project in `projects_root()` has it:
+    so it means the same project from everywhere. Raises UsageError for what is no name.
     """
     text = os.fspath(name_or_path)
-    named = projects_root() / text
+    path_by_name = projects_root() / text
     if text:
         path = expand_home(text)
-        is_here = _is_file(path / "project.toml") and not _is_file(named / "project.toml")
+        is_here = _is_file(path / "project.toml") and not _is_file(path_by_name / "project.toml")
         is_path = path.is_absolute() or os.sep in text or "/" in text or text.startswith(".")
         if is_here or is_path:
             return full_path(path)
@@ -72,7 +72,7 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
             "Use letters, digits, - and _.",
             code="project-name-invalid",
         )
-    return named
+    return path_by_name
 
 
 def full_path(path: Path) -> Path:
@@ -83,7 +83,7 @@ def full_path(path: Path) -> Path:
 
 
 def _make_folder(folder: Path, made: list[Path], mode: int = 0o700) -> None:
-    """Make a folder unless it is there; `made` gets it if it was not."""
+    """Make a folder unless it exists. A new folder is appended to `made`."""
     with suppress(FileExistsError):
         folder.mkdir(mode)
         made.append(folder)
@@ -131,15 +131,12 @@ MAX_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds a lock, as its file names it.
-
-    `since`: in local time. `is_run`: 'engine status' shows it and 'engine cancel' stops it.
-    """
+    """The process that holds a lock, as its file names it."""
 
     pid: int
-    since: str
-    command: str
-    is_run: bool = False
+    since: str  # Local time, such as `2026-01-31 09:45`.
+    command: str  # Such as `engine adapt`.
+    is_run: bool = False  # Whether 'engine status' shows it and 'engine cancel' stops it.
 
     def __str__(self) -> str:
         return f"{self.command} (process {self.pid}, since {self.since})"
@@ -200,7 +197,7 @@ class ProjectFolder:
             cls._write_new(path, text, made)
         except BaseException:
             for folder in reversed(made):
-                # It stays if somebody has put something into it.
+                # A folder stays if somebody has put something into it.
                 with suppress(OSError):
                     folder.rmdir()
             raise
@@ -210,7 +207,7 @@ class ProjectFolder:
     def _write_new(path: Path, settings_text: str, made: list[Path]) -> None:
         """Make a project's folder and what is in it, project.toml last.
 
-        `made` gets the folders that were not there.
+        Folders that were not there are appended to `made`, for the caller to remove after an error.
         """
         try:
             missing = [folder for folder in path.parents if not folder.exists()]
@@ -274,9 +271,9 @@ class ProjectFolder:
         path = locate(name_or_path)
         if not _is_file(path / "project.toml"):
             names = [project.name for project in known_projects()]
-            near = nearest(path.name, names)
-            if near:
-                hint = f"Did you mean '{near}'?"
+            nearest_name = nearest(path.name, names)
+            if nearest_name:
+                hint = f"Did you mean '{nearest_name}'?"
             else:
                 hint = "'engine list' shows your projects, 'engine new' creates one."
             if path.is_dir():
@@ -331,7 +328,7 @@ class ProjectFolder:
                     return settings
                 # If the text differs now, an editor has just saved it: try again.
                 if settings_loading.read_text(path) == text:
-                    # Of a link to project.toml, the file that it names is replaced.
+                    # If project.toml is a link, the file that it points to is replaced.
                     write_text(path.resolve(), changed)
                     return settings
 
@@ -403,15 +400,17 @@ class ProjectFolder:
 
     def _explain_busy(self, name: str) -> ProjectBusyError:
         """Return the error that another process holds the lock `name`."""
-        stop = f"'engine cancel {self.argument}' stops a run early; what it has done so far stays."
+        stop_hint = (
+            f"'engine cancel {self.argument}' stops a run early; what it has done so far stays."
+        )
         if name in ("settings", "judging"):
-            changed = "settings" if name == "settings" else "marks"
-            what = f"Another program is changing the {changed} of {self.name}."
+            subject = "settings" if name == "settings" else "marks"
+            what = f"Another program is changing the {subject} of {self.name}."
             return ProjectBusyError(what, "One change is written after the other.", "Try again.")
         if name == "sweep":
             what = f"A study or sweep of {self.name} is running."
             why = "Both would train in the same copy of the project."
-            return ProjectBusyError(what, why, f"Wait for it. {stop}", command="cancel")
+            return ProjectBusyError(what, why, f"Wait for it. {stop_hint}", command="cancel")
         holder = holder_of(self.path / f"{name}.lock")
         by_whom = str(holder or "another command")
         if name == "watch":
@@ -426,11 +425,12 @@ class ProjectFolder:
             return ProjectBusyError(what, why, "Wait until it has finished, then try again.")
         to_do = (
             f"Wait until it has finished. 'engine status {self.argument}' shows how far the run is."
-            f" {stop}"
+            f" {stop_hint}"
         )
         return ProjectBusyError(what, why, to_do, command="status")
 
     def _explain_unlockable(self, error: Exception) -> EngineError:
+        """Return the error for a system that refuses the lock file."""
         return EngineError(
             f"The project {self.name} cannot be locked.",
             reason_of(error),

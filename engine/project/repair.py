@@ -16,16 +16,11 @@ from engine.project.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done to a damaged database.
+    """What was done to a damaged database."""
 
-    `damage`: why it was replaced. `aside`: where the damaged file lies now, None if there was no
-    file. `restored`: whether the copy of the last good run was restored; if not, the database is
-    empty.
-    """
-
-    damage: DamagedError
-    aside: Path | None
-    restored: bool
+    damage: DamagedError  # Why it was replaced.
+    aside: Path | None  # Where the damaged file lies now; None if there was no file.
+    restored: bool  # The copy of the last good run was restored; otherwise the database is empty.
 
     def __str__(self) -> str:
         if self.aside:

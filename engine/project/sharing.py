@@ -24,19 +24,14 @@ KINDS = {stat.S_IFDIR: "folders", stat.S_IFREG: "files"}
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The permissions that sharing a project would change.
-
-    `modes`: of folders and of files. `group`: its number, None to keep each entry's group.
-    `folders`, `files`: how many entries have other modes or another group now. `closed`: folders
-    above the project that the group cannot pass.
-    """
+    """The permissions that sharing a project would change."""
 
     project: ProjectFolder
-    modes: dict[str, int]
-    group: int | None
-    folders: int
-    files: int
-    closed: tuple[Path, ...] = ()
+    modes: dict[str, int]  # Of `folders` and of `files`.
+    group: int | None  # Its number; None keeps each entry's group.
+    folders: int  # How many have another mode or group now.
+    files: int  # How many have another mode or group now.
+    closed: tuple[Path, ...] = ()  # Folders above the project that the group cannot pass.
 
     def apply(self) -> None:
         """Change the permissions without following links.
@@ -116,7 +111,7 @@ def _list_entries(top: Path) -> Iterator[tuple[Path, str, os.stat_result]]:
 
 
 def _differs(status: os.stat_result, mode: int, group: int | None) -> bool:
-    """Return whether an entry has another mode, or another group unless that may be any (None)."""
+    """Return whether an entry has another mode or group; with None, any group will do."""
     if stat.S_IMODE(status.st_mode) != mode:
         return True
     return group is not None and status.st_gid != group

@@ -43,6 +43,7 @@ def not_built(project: ProjectFolder, kind: type[ArtifactInfo]) -> NotBuiltError
 
 
 def _how_to_run(project: ProjectFolder, kind: type[ArtifactInfo]) -> str:
+    """Return the end of an advice: the command that makes an artifact of that kind."""
     command = command_for(kind.stage)
     run = f"run 'engine {command} {project.argument}'"
     if command == "adapt":
@@ -83,19 +84,18 @@ class ProjectSnapshot:
 class StageContext(ProjectSnapshot):
     """What a running stage gets: it may emit events and must call `should_stop` at safe points.
 
-    `should_stop` returns only while the run is not paused. `should_finish` says whether the user
-    wants the stage to end early with its result so far; only training calls it. `forced`: the user
-    asked for the stage even if up to date. What works like a stage outside of a run has neither
-    `fingerprint` nor `run`.
+    Code that runs a stage's work outside a run leaves `fingerprint` and `run` empty.
     """
 
     stage: str
-    fingerprint: str = ""
-    run: str = ""
+    fingerprint: str = ""  # Of the artifact to build.
+    run: str = ""  # The id of the run.
     emit: Emit = field(default=lambda _event: None)
+    # Waits while the run is paused; then returns whether to stop.
     should_stop: Callable[[], bool] = field(default=lambda: False)
+    # Whether the user wants the stage to end early with its result; only training asks.
     should_finish: Callable[[], bool] = field(default=lambda: False)
-    forced: bool = False
+    forced: bool = False  # The user asked for the stage even if it is up to date.
     _chosen: set[tuple[str, str]] = field(default_factory=set)
 
     def progress(self, done: int, total: int, unit: str, item: str = "") -> None:
@@ -120,9 +120,9 @@ class StageContext(ProjectSnapshot):
 
 
 class ThrottledProgress:
-    """Progress reports: about a hundred a task, and at least one a second.
+    """Reports progress about a hundred times in a task, and at least once a second.
 
-    `before`: units done already.
+    `total`: units still to do. `before`: units done already.
     """
 
     def __init__(self, context: StageContext, total: int, unit: str, before: int = 0) -> None:
@@ -162,7 +162,7 @@ class Stage(Protocol):
         ...
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Build the artifact and make it current; return the figures of `StageFinished`."""
+        """Build the artifact and make it current; return the `summary` of `StageFinished`."""
         ...
 
     def preflight(self, snapshot: ProjectSnapshot) -> None:

@@ -1,6 +1,7 @@
 """The choice of the backend that makes the queries.
 
-`auto` chooses once; its choice stays, so that no run repeats work of its own accord.
+`auto` chooses once. Its choice is stored in the project, because another backend would make all
+queries again.
 """
 
 from __future__ import annotations
@@ -50,18 +51,17 @@ def resolve_backend(
 ) -> QueryBackendInfo:
     """Return the backend that the settings name, or else the choice of `auto`.
 
-    `auto` takes a server or a model that project.toml names; then its earlier choice, if it is kept
-    in the project's `store`; then a model that the user has added; then the built-in generator. It
-    starts nothing and connects to nothing. `present`: an earlier choice counts only if its model
-    still exists and can run.
+    `auto` takes a server or a model that project.toml names; then its earlier choice, if `store`
+    has one; then a model that the user has added; then the built-in generator. Nothing is started
+    or connected to. `present`: an earlier choice counts only if its model still exists and can run.
     """
-    named = _find_named(settings)
-    if named is not None:
-        return named
-    kept = None
+    set_by_user = _find_named(settings)
+    if set_by_user is not None:
+        return set_by_user
+    earlier_choice = None
     if store is not None:
-        kept = _read_present_choice(store) if present else _read_choice(store)
-    return kept or _choose()
+        earlier_choice = _read_present_choice(store) if present else _read_choice(store)
+    return earlier_choice or _choose()
 
 
 def resolve_and_keep_backend(context: StageContext) -> QueryBackendInfo:
@@ -69,25 +69,25 @@ def resolve_and_keep_backend(context: StageContext) -> QueryBackendInfo:
 
     A forced run chooses again.
     """
-    kept = _read_choice(context.store)
-    named = _find_named(context.settings)
-    if named is not None:
-        if kept is not None:
+    earlier_choice = _read_choice(context.store)
+    set_by_user = _find_named(context.settings)
+    if set_by_user is not None:
+        if earlier_choice is not None:
             # An empty record: `auto` would choose again.
             context.store.put_artifact(Artifact(QueryBackendInfo(), ""))
-        return named
+        return set_by_user
     choice = None
     if not context.forced:
         choice = _read_present_choice(context.store)
     if choice is None:
         choice = _choose()
-    if choice != kept:
+    if choice != earlier_choice:
         context.store.put_artifact(Artifact(choice, ""))
     return choice
 
 
 def with_choice(settings: Settings, choice: QueryBackendInfo) -> Settings:
-    """Return the settings with `auto` replaced by its choice."""
+    """Return the settings with `auto` replaced by its choice (see `resolve_backend`)."""
     if settings.queries.backend != AUTO:
         return settings
     changes = {"backend": choice.backend}
@@ -115,14 +115,17 @@ def _choose() -> QueryBackendInfo:
             reason += f", the first by name of {len(models)}; queries.model names another"
         return QueryBackendInfo("gguf", reason, str(models[0]), content_identity(models[0]))
     reason = "no server and no language model is named, and none was added with 'engine models add'"
-    others = len(find_models())
-    if others:
-        reason += f"; GGUF files elsewhere: {others} ('engine models' lists them)"
+    elsewhere_count = len(find_models())
+    if elsewhere_count:
+        reason += f"; GGUF files elsewhere: {elsewhere_count} ('engine models' lists them)"
     return QueryBackendInfo("extractive", reason)
 
 
 def _find_named(settings: Settings) -> QueryBackendInfo | None:
-    """Return the backend that project.toml names, or whose server or model it names."""
+    """Return the backend that project.toml decides; None if `auto` has to choose.
+
+    A server (queries.endpoint) or a model (queries.model) decides, too.
+    """
     queries = settings.queries
     if queries.backend != AUTO:
         return QueryBackendInfo(queries.backend, "it is set in project.toml")
@@ -142,15 +145,15 @@ def _read_choice(store: Store) -> QueryBackendInfo | None:
 
 
 def _read_present_choice(store: Store) -> QueryBackendInfo | None:
-    """Return the kept choice unless its model is gone, has changed or cannot run."""
-    kept = _read_choice(store)
-    if kept is None or not kept.model:
-        return kept
+    """Return the earlier choice, or None if its model is gone, has changed or cannot run."""
+    earlier_choice = _read_choice(store)
+    if earlier_choice is None or not earlier_choice.model:
+        return earlier_choice
     if missing_packages("llm"):
         return None
     try:
-        if content_identity(Path(kept.model)) == kept.identity:
-            return kept
+        if content_identity(Path(earlier_choice.model)) == earlier_choice.identity:
+            return earlier_choice
     except ModelError:
         pass
     return None

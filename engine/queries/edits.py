@@ -1,6 +1,7 @@
 """The user's corrections of training queries.
 
-They are made in the database at once, and repeated whenever queries are generated.
+An edit changes the database at once. It is also kept in imports/query-edits.jsonl, and applied
+again whenever queries are generated.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Edits = dict[tuple[str, str], str | None]
 
 
 def content_fingerprint(queries: Iterable[Query]) -> str:
-    """Return the fingerprint of queries that their artifact keeps as its `content`."""
+    """Return the fingerprint of queries that is stored as `QueriesInfo.content`."""
     return fingerprint(rows=[(q.text, q.chunk_id, q.split) for q in queries])
 
 
@@ -35,6 +36,7 @@ def read_edits(project: ProjectFolder) -> Edits:
     """Read the edits of a project's file. Raises DatasetError."""
 
     def read_row(row: dict[str, Any]) -> tuple[tuple[str, str], str | None]:
+        """Return a row of the file as an item of `Edits`. Raises KeyError, TypeError."""
         chunk = row["chunk"]
         original = row["query"]
         text = row["text"]
@@ -61,8 +63,8 @@ def apply_edits(
 ) -> list[Query]:
     """Return newly generated queries with the user's edits.
 
-    `hashes`: chunk id → content hash. `judged`: judged questions by `question_key`. An edited query
-    is left out if its text equals a judged question or another query by now.
+    `hashes`: chunk id → content hash. `judged`: the `question_key` of each judged question. An
+    edited query is left out if its new text now equals a judged question or another query.
     """
     keys = [(hashes.get(query.chunk_id, ""), query.text) for query in queries]
     taken = set(judged)
@@ -83,11 +85,12 @@ def apply_edits(
 
 
 def edit_queries(project: ProjectFolder, store: Store, texts: Mapping[int, str | None]) -> int:
-    """Give queries, by id, new texts or delete them (None), and return how many there were.
+    """Change or delete queries, and return how many of them existed.
 
-    The edits last when queries are generated again. The caller holds the project's lock. Raises
-    UsageError for a text that is empty, judged or equal to another query, and for a new text of a
-    missing query; NotBuiltError before queries were generated.
+    `texts`: query id → new text, or None to delete the query. The edits are applied again when
+    queries are generated. The caller holds the project's lock. Raises UsageError for a text that is
+    empty, judged or equal to another query, and for a new text of a missing query; NotBuiltError
+    before queries were generated.
     """
     cleaned = {query_id: _clean(text) for query_id, text in texts.items()}
     before = read_edits(project)
@@ -106,7 +109,7 @@ def edit_queries(project: ProjectFolder, store: Store, texts: Mapping[int, str |
 def _apply_texts(
     project: ProjectFolder, store: Store, texts: Mapping[int, str | None], before: Edits
 ) -> int:
-    """Write the texts into the database and the file; `before`: the edits in the file."""
+    """Write new texts into the database and the file. `before`: the edits that the file has."""
     artifact = ProjectSnapshot(project, Settings(), store).need(QueriesInfo)
     queries = {query.id: query for query in store.queries()}
     _check_texts(store, queries, texts)
@@ -134,9 +137,9 @@ def _clean(text: str | None) -> str | None:
 def _check_texts(
     store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]
 ) -> None:
-    """Check that queries can have new texts. Raises UsageError."""
+    """Check each new text. Raises the UsageErrors of `edit_queries`."""
     judged = {question_key(query.text) for query in store.judged()}
-    others = {
+    other_keys = {
         question_key(query.text) for query_id, query in queries.items() if query_id not in texts
     }
     for query_id, text in texts.items():
@@ -164,22 +167,23 @@ def _check_texts(
                 "Reword it.",
                 code="query-judged",
             )
-        if key in others:
+        if key in other_keys:
             raise UsageError(
                 "The text equals another query.",
                 "Each query is trained on once.",
                 "Reword it.",
                 code="query-duplicate",
             )
-        others.add(key)
+        other_keys.add(key)
 
 
 def _add_edits(
     edits: Edits, store: Store, queries: Mapping[int, Query], texts: Mapping[int, str | None]
 ) -> Edits:
-    """Return the edits with new ones, which `texts` has by the query's id.
+    """Return `edits` with the new ones of `texts` (query id → text, or None to delete).
 
-    Another edit of an edited query replaces the former one; going back to the original drops it.
+    The edit of a query that was edited before replaces the former one. If the new text is the
+    generated one again, the edit is dropped.
     """
     chunks = store.chunks_by_id({queries[query_id].chunk_id for query_id in texts})
     originals = {}  # (chunk hash, edited text) → generated text

@@ -78,32 +78,35 @@ def strip_chunk(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:
 
 
 def _strip_context(context: str, queries: Sequence[DocumentQuery]) -> str:
-    """Return the line of headings or title before a chunk without those that ask the same."""
+    """Return the line before a chunk without the headings or title that ask what a query asks.
+
+    The line is "Heading > Subheading", or the document's title.
+    """
     if not context.strip():
         return context
     headings = context.strip().split(_BETWEEN_HEADINGS)
-    kept = []
+    other_headings = []
     for heading in headings:
         is_query = any(_asks_the_same(heading, query.text) for query in queries)
         if not is_query:
-            kept.append(heading)
-    if kept == headings:
+            other_headings.append(heading)
+    if other_headings == headings:
         return context
-    if not kept:
+    if not other_headings:
         return ""
-    return _BETWEEN_HEADINGS.join(kept) + "\n"
+    return _BETWEEN_HEADINGS.join(other_headings) + "\n"
 
 
 def _strip_body(chunk: Chunk, queries: Sequence[DocumentQuery]) -> str:
     """Return the text of a chunk without the queries (see `strip_chunk`)."""
-    removed: set[int] = set()
+    removed_offsets: set[int] = set()
     for query in queries:
         if query.written_in == chunk.document_id and query.start >= 0:
             start = query.start - chunk.start
             end = query.end - chunk.start
-            removed.update(range(start, end))
-    kept = [char for offset, char in enumerate(chunk.text) if offset not in removed]
-    text = "".join(kept)
+            removed_offsets.update(range(start, end))
+    chars = [char for offset, char in enumerate(chunk.text) if offset not in removed_offsets]
+    text = "".join(chars)
 
     query_lines = {tuple(folded_words(query.text)) for query in queries} - {()}
     body = ""

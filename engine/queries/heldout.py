@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNTITLED_RUN = 50
 """Number of neighbouring entries without a title that stay together."""
 SAMPLE = 20
-"""Number of documents with a frequent title that are compared, about."""
+"""About how many of the documents with one frequent title are compared with each other."""
 MAX_CHARACTERS = 50_000
 """Number of characters of each document that are compared."""
 RUN_LENGTH = 5
@@ -82,16 +82,16 @@ def related_documents(
         else:
             name = (document.source, splitext(document.path)[0])
             labels[document.id] = (keys[document.id], name, title)
-    ignored: set[object] = set()
+    ignored_titles: set[object] = set()
     for shared_title, ids in by_title.items():
         is_frequent = 2 * len(ids) > len(documents)
         if not shared_title or (is_frequent and not _are_versions(sorted(ids), text_of)):
-            ignored.add(shared_title)
+            ignored_titles.add(shared_title)
     first_documents: dict[object, int] = {}
     groups = _Groups(sorted(keys))
     for document_id in sorted(keys):
         for label in labels[document_id]:
-            if label not in ignored:
+            if label not in ignored_titles:
                 groups.join(document_id, first_documents.setdefault(label, document_id))
     return {document_id: groups.find_first(document_id) for document_id in sorted(keys)}
 
@@ -103,7 +103,7 @@ class _Groups:
         self._parents = {number: number for number in numbers}
 
     def find_first(self, number: int) -> int:
-        """Return the smallest number of a group."""
+        """Return the smallest number of the group that `number` belongs to."""
         parents = self._parents
         while parents[number] != number:
             parents[number] = parents[parents[number]]  # shortens the way for later calls
@@ -111,13 +111,16 @@ class _Groups:
         return number
 
     def join(self, number: int, other: int) -> None:
-        """Make one group of those of two numbers."""
+        """Merge the groups of two numbers."""
         firsts = (self.find_first(number), self.find_first(other))
         self._parents[max(firsts)] = min(firsts)
 
 
 def _are_versions(ids: Sequence[int], text_of: Callable[[int], str]) -> bool:
-    """Return whether documents are versions of a few texts, judged by a sample of them."""
+    """Return whether documents are versions of a few texts, judged by a sample of them.
+
+    They are if enough pairs of the sample (`MIN_VERSION_PAIRS`) have the same runs of words.
+    """
     step = math.ceil(len(ids) / SAMPLE)
     runs = []
     for document_id in ids[::step]:
@@ -142,7 +145,7 @@ def _find_word_runs(text: str) -> set[tuple[str, ...]]:
 
 
 def group_keys(documents: Sequence[Document], related: Mapping[int, int]) -> dict[int, str]:
-    """Return for each document the key of its group: that (`document_keys`) of its first one.
+    """Return for each document the key of its group: the `document_keys` of its first document.
 
     `related`: the result of `related_documents`.
     """
@@ -161,8 +164,8 @@ def hold_out_documents(keys: Mapping[int, str], share: float, seed: int = 0) -> 
 
     `keys`: document id → stable key (its path, or its content hash). A document is held out if the
     hash of (seed, key) is below `share`. So equal keys stay together, and adding or removing
-    documents moves no others. If there are two keys or more, both parts get at least one: the key
-    nearest to the limit, if the hashes leave a part empty.
+    documents moves no others. If there are two keys or more, both parts get at least one: if the
+    hashes leave a part empty, it gets the key whose hash is nearest to `share`.
     """
     by_hash = _sort_by_hash(keys.values(), seed)
     count = sum(value < share for value, _ in by_hash)
@@ -201,10 +204,10 @@ def sample_keys(keys: Collection[str], count: int, seed: int = 0) -> list[str]:
 
 
 def cap_queries(keys: Sequence[str], max_queries: int, seed: int = 0) -> list[int]:
-    """Return the indices, ascending, of at most `max_queries` random keys of queries.
+    """Return the indices, ascending, of at most `max_queries` random queries.
 
-    These are the keys with the lowest hashes, so that the choice hardly changes when queries come
-    or go.
+    `keys`: a text or other key of each query. Those with the lowest hashes are taken, so that the
+    choice hardly changes when queries come or go.
     """
     hashes = [_hash_key(seed, key) for key in keys]
     order = sorted(range(len(keys)), key=hashes.__getitem__)

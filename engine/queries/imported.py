@@ -116,6 +116,7 @@ def _group_by_name(documents: Sequence[Document]) -> Mapping[str, frozenset[int]
 
 
 def _remove_spaces(text: str) -> str:
+    """Return a text without any white space, line breaks included."""
     return "".join(text.split())
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def corpus_language(snapshot: ProjectSnapshot) -> str:
-    """Return the language of the BM25 index, or else of the settings, or else of the texts."""
+    """Return the language of the BM25 index; without an index that of the settings or texts."""
     index = snapshot.store.artifact(LexicalInfo)
     if index is not None:
         return index.info.language
@@ -161,7 +161,11 @@ def check_kinds(snapshot: ProjectSnapshot) -> None:
 
 
 def _identify_file(snapshot: ProjectSnapshot) -> str:
-    """Return the identity of a model's file; if it is gone, that from when it made the queries."""
+    """Return the identity of the model's file.
+
+    If the file is gone, return the identity that was stored when it wrote the current queries.
+    Raises ModelError if it did not write them.
+    """
     from engine.gguf.file import content_identity, find_gguf_file
 
     name = snapshot.settings.queries.model

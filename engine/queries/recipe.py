@@ -147,7 +147,7 @@ def writer_recipe(snapshot: ProjectSnapshot, defaults: Defaults) -> dict[str, An
 
 
 def _find_prompt_version(name: str, defaults: Defaults) -> str:
-    """Return the version of a prompt by the defaults, or the current one if it was edited."""
+    """Return the version of a prompt: its own if the user has edited it, else the defaults'."""
     from engine.llm.prompts import load_prompt
 
     version: str = load_prompt(name).version

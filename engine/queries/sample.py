@@ -202,9 +202,9 @@ class _Sampler:
             )
 
     def _find_reasons(self, queries: list[Query]) -> dict[int, str]:
-        """Return why filters reject queries, by the `id` of the query object.
+        """Return why filters reject queries, by Python's `id` of the query object.
 
-        They are those of a run, except that no chunk is encoded.
+        The filters are those of a run, except that the base encoder ranks no chunks.
         """
         from engine.lexical.index import LexicalIndex
         from engine.queries.filters.consistency import bm25_ranks, depth_of, max_depth
@@ -217,8 +217,8 @@ class _Sampler:
         if artifact and artifact.info.chunks_fingerprint == store.corpus_fingerprint():
             index = LexicalIndex.open(self._snapshot.project.folder_of(artifact))
         language = corpus_language(self._snapshot)
-        sound = quality_filter(self._snapshot, queries, self._chunks, language, index)
-        rejected = [*deduplicate(sound.kept).rejected, *sound.rejected]
+        filtered = quality_filter(self._snapshot, queries, self._chunks, language, index)
+        rejected = [*deduplicate(filtered.kept).rejected, *filtered.rejected]
         reasons = {id(item.query): words_of(item.stored) for item in rejected}
         if index is not None and top:
             ranks = bm25_ranks(index, queries, max_depth(queries, top)).tolist()
@@ -257,4 +257,5 @@ class _Sampler:
 
 
 def _describe_query(query: Query, reason: str) -> SampledQuery:
+    """Return a query as the sample shows it; `reason`: why a run rejects it, "" if it is kept."""
     return SampledQuery(query.text, query.kind, query.evidence, not reason, reason)

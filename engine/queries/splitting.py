@@ -18,7 +18,7 @@ from engine.queries.heldout import (
 MIN_GROUPS = 10
 """Minimum number of groups of related documents; with fewer, held-out ones would prove little."""
 PARTS = 20
-"""Number of parts of the corpus that are held out or not if there are too few groups."""
+"""Number of parts into which the chunks are divided if there are too few groups."""
 
 
 def split_queries(
@@ -26,8 +26,8 @@ def split_queries(
 ) -> list[Query]:
     """Split queries by document into trained, validation and held-out ones.
 
-    Validation queries decide when training stops, held-out ones which encoder is used. Those of a
-    file of their own keep their split.
+    Validation queries decide when training stops, held-out ones which encoder is used. If a file of
+    validation queries was imported, these alone are for validation.
     """
     if any(query.split == "validation" for query in queries):
         return _keep_validation(context, queries)
@@ -44,10 +44,10 @@ def split_queries(
 
 
 def _keep_validation(context: StageContext, queries: list[Query]) -> list[Query]:
-    """Return the imported queries with the split that their files give them.
+    """Return the queries, the imported ones with the split that their files give them.
 
-    Of documents about which no imported query asks, some are held out with their generated queries;
-    none of these stops the training.
+    Some of the documents that no imported query asks about are held out with their generated
+    queries. No generated query is for validation.
     """
     documents = context.store.documents()
     keys = group_keys(documents, related_in(context.store, documents))

@@ -97,8 +97,8 @@ class GenerateStage(Stage):
         if has_filter and queries and queries.info.encoder not in (None, filter_encoder(snapshot)):
             notes.append("kept: another encoder has filtered them")
         if queries and self.is_outdated(snapshot):
-            again = f"'engine generate {snapshot.project.argument}' makes others"
-            notes.append(f"kept: they were made by the defaults of an earlier version; {again}")
+            command = f"'engine generate {snapshot.project.argument}' makes others"
+            notes.append(f"kept: they were made by the defaults of an earlier version; {command}")
         if not snapshot.store.count("queries"):
             notes.append(f"there is no training query: {rejection.NONE_LEFT}")
         return "; ".join(notes)
@@ -205,16 +205,16 @@ def _make_candidates(
         written = WrittenQueries(queries, len(queries) + len(lost), rejection.by_reason(lost), lost)
     judged = {question_key(query.text) for query in context.store.judged()}
     kept = []
-    judged_ones = []
+    equal_to_judged = []
     for query in written.queries:
         if question_key(query.text) in judged:
-            judged_ones.append(Rejected(query, Reason.JUDGED))
+            equal_to_judged.append(Rejected(query, Reason.JUDGED))
         else:
             kept.append(query)
-    if judged_ones:
-        context.warn(f"{len(judged_ones)} queries equal judged ones and are not trained on.")
-        written.rejected[Reason.JUDGED] = len(judged_ones)
-        written.lost = written.lost + judged_ones
+    if equal_to_judged:
+        context.warn(f"{len(equal_to_judged)} queries equal judged ones and are not trained on.")
+        written.rejected[Reason.JUDGED] = len(equal_to_judged)
+        written.lost = written.lost + equal_to_judged
         written.queries = kept
     return written
 
@@ -276,13 +276,13 @@ def _filter(context: StageContext, candidates: list[Query], chunks: Sequence[Chu
     def report(check: Check, filtered: Filtered) -> None:
         _report_share(context, check.name, filtered, check.requirement)
 
-    sound = quality_filter(
+    passed = quality_filter(
         context, candidates, chunks, index.language, index, report, context.check_stop
     )
-    distinct = deduplicate(sound.kept, check=context.check_stop)
+    distinct = deduplicate(passed.kept, check=context.check_stop)
     requirement = "a query is kept when none before it says the same"
     _report_share(context, "duplicates", distinct, requirement)
-    rejected = sound.rejected + distinct.rejected
+    rejected = passed.rejected + distinct.rejected
     top = context.settings.queries.consistency_top
     if not top or not distinct.kept:
         return Filtered(distinct.kept, rejected)

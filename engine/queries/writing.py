@@ -36,16 +36,16 @@ GIVE_UP = 200
 
 @dataclass
 class WrittenQueries:
-    """Queries in order of their chunks, and those rejected before any filter (`lost`).
-
-    `made`: the number of both. `rejected`: the number of lost ones by reason, and of chunks without
-    an answer.
-    """
+    """The queries of a backend, before any filter."""
 
     queries: list[Query]
+    """The usable queries, in order of their chunks."""
     made: int
+    """Number of usable and lost queries together."""
     rejected: Counter[str]
+    """Number of lost queries by reason, and of chunks without an answer."""
     lost: list[Rejected]
+    """The queries that were rejected."""
 
 
 def write_queries(
@@ -76,29 +76,30 @@ def delete_stale_answers(snapshot: ProjectSnapshot) -> None:
 
 @dataclass
 class _GenerationRun:
-    """One run of `write_queries`. A position is an index of `chunks`.
-
-    `queries`: position of the chunk and query, in the order of answers. `answered`: the number of
-    answers that were used; `unanswered`: those of them with a problem. `seconds`: their time.
-    `_order`: positions in the order in which to ask. `_fruitless`: the number of final answers
-    before the first usable question. `_reasons`: how many questions were dropped, by reason.
-    """
+    """One run of `write_queries`. A position is an index of `chunks`."""
 
     context: StageContext
     chunks: Sequence[Chunk]
     titles: Mapping[int, str]
     ledger: Ledger
     queries: list[tuple[int, Query]] = field(default_factory=list)
+    """The position of the chunk and the query, in the order of answers."""
     lost: list[Rejected] = field(default_factory=list)
     answered: int = 0
+    """Number of answers that were used."""
     unanswered: int = 0
+    """Number of used answers with a problem instead of queries."""
     seconds: float = 0.0
+    """Time that the used answers took."""
     _problems: set[str] = field(default_factory=set)
     _backend: PromptedWriter | NodesWriter | None = None
     _order: Sequence[int] = ()
+    """Positions in the order in which to ask."""
     _reported_at: float = 0.0
     _fruitless: int = 0
+    """Number of final answers before the first usable question."""
     _reasons: Counter[str] = field(default_factory=Counter)
+    """Number of dropped questions by reason."""
 
     def __post_init__(self) -> None:
         settings = self.context.settings.queries
@@ -213,9 +214,11 @@ class _GenerationRun:
                 yield Passage(position, self.chunks[position], self._title(position))
 
     def _title(self, position: int) -> str:
+        """Return the title of a chunk's document."""
         return self.titles.get(self.chunks[position].document_id, "")
 
     def _key(self, position: int) -> str:
+        """Return the key of a chunk in the ledger."""
         return passage_key(self.chunks[position], self._title(position))
 
     def _add_queries(self, position: int, answer: Answer) -> None:
@@ -270,8 +273,8 @@ class _GenerationRun:
         budget = self._progress.budget
         pace = self._progress.pace
         total = len(self._order)
-        reached = self._progress.reachable_chunks(total)
-        left = len(list(self._open_passages(self._order[:reached])))
+        reachable = self._progress.reachable_chunks(total)
+        left = len(list(self._open_passages(self._order[:reachable])))
         if not left:
             return
         limits = (
@@ -279,13 +282,13 @@ class _GenerationRun:
         )
         if budget.seconds:
             limits += f"; at most {duration(budget.seconds)} (queries.max_hours)"
-        if reached == total:
-            whole = f"{total} in all"
+        if reachable == total:
+            scope = f"{total} in all"
         else:
-            whole = f"{reached} of {total} are within the budget"
+            scope = f"{reachable} of {total} are within the budget"
         chunks = format_count(left, "more chunk")
         remaining = duration(pace.seconds_per_chunk * left)
-        cost = f"about {remaining} for {chunks} ({whole})"
+        cost = f"about {remaining} for {chunks} ({scope})"
         self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
 
     def _report_share(self) -> None:
@@ -293,8 +296,8 @@ class _GenerationRun:
         total = len(self.queries) + len(self.lost)
         if total:
             share = f"{format_share(len(self.queries) / total)} kept"
-            why = f"of {total} questions: their evidence is in the chunk"
-            self.context.choose("evidence check", share, why)
+            reason = f"of {total} questions: their evidence is in the chunk"
+            self.context.choose("evidence check", share, reason)
 
     def _report_problem(self, problem: str) -> None:
         """Report a problem, up to a maximum number of different ones."""

@@ -35,7 +35,7 @@ ENCODING = ("train", "evaluate", "embed")
 MIN_UNITS = 3000
 """Minimum number of encodings of a run; fewer are not worth an estimate."""
 MIN_TO_LEARN = 1000
-"""Minimum number of units for a rate; of fewer, much of a stage's time is that of starting."""
+"""Minimum number of units for a rate; with fewer, starting takes much of a stage's time."""
 INITIAL_RATES = {
     "index": 0.001,
     "generate": 0.02,
@@ -48,16 +48,16 @@ INITIAL_RATES = {
 QUERY_COST = 0.15
 """Encodings that a query costs: queries are shorter than chunks."""
 QUESTION_COST = 3.0
-"""Encodings in whose time a question is ranked and compared."""
+"""Encodings that take as long as ranking and comparing one question."""
 PASSES_PER_TEXT = 3.0
 """Passes over each text of a training step: one forward, and backward, which costs two."""
 
 
 class StageWork(NamedTuple):
-    """The work of a stage: the key of its rate (`rate_keys`), and the number of units."""
+    """The work of a stage."""
 
-    rate_key: str
-    units: float
+    rate_key: str  # The key of its rate (`rate_keys`).
+    units: float  # Number of units, such as encodings.
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,13 @@ def estimate_seconds(
 
 
 def rate_keys(snapshot: ProjectSnapshot, stages: Iterable[str]) -> dict[str, str]:
-    """Return the name of each stage's rate, which has its encoder and device if it encodes."""
-    chosen = snapshot.settings.encoder
-    encoder = encoder_fingerprint_of(snapshot, None, 1.0)
-    suffix = f" {encoder[:16]} {chosen.small_model} {chosen.device} {chosen.dtype}"
+    """Return the key of each stage's rate, such as `rank`.
+
+    Of a stage that encodes, the key also names the encoder, the device and the precision.
+    """
+    options = snapshot.settings.encoder
+    fingerprint = encoder_fingerprint_of(snapshot, None, 1.0)
+    suffix = f" {fingerprint[:16]} {options.small_model} {options.device} {options.dtype}"
     keys = {}
     for stage in stages:
         keys[stage] = f"{stage}{suffix}" if stage in ENCODING else stage
@@ -158,8 +161,10 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
         config = _drop_done_steps(snapshot, config)
     counts = snapshot.store.counts()
     chunks = counts["chunks"]
-    chosen = snapshot.settings.queries
-    queries = counts["queries"] or min(chosen.max_queries, chosen.per_chunk * chunks)
+    query_settings = snapshot.settings.queries
+    queries = counts["queries"] or min(
+        query_settings.max_queries, query_settings.per_chunk * chunks
+    )
     uncached = float(chunks - min(chunks, _count_cached(snapshot)))
     units = {}
     for stage in stages:
@@ -180,7 +185,7 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
 
 
 def count_passes(config: TrainingConfig, chunks: int, queries: int, m: int) -> float:
-    """Return the number of passes over a text, forward or backward, of a training.
+    """Return how often a training passes a text through the encoder, forward or backward.
 
     `m`: chunks in a ranked list.
     """
@@ -209,17 +214,23 @@ def count_passes(config: TrainingConfig, chunks: int, queries: int, m: int) -> f
 def _count_evaluation(
     snapshot: ProjectSnapshot, config: TrainingConfig, chunks: int, queries: int
 ) -> float:
-    """Return the encodings of an evaluation.
+    """Return the encodings of an evaluation, of queries and chunks.
 
-    Each candidate encodes its queries. It encodes the chunks if these are adapted too, of a large
-    corpus a sample, and the passages from which document-written queries were removed.
+    Each candidate encodes the queries. A candidate that adapts chunks also encodes the chunks (in a
+    large corpus, a sample). Passages from which a document-written query was removed are encoded by
+    base and by those candidates.
     """
-    chosen = snapshot.settings.evaluation
+    evaluation_settings = snapshot.settings.evaluation
     counts = snapshot.store.counts()
-    candidates = 2 + len(chosen.interpolation_weights)  # base, adapted, interpolated ones
+    candidates = 2 + len(
+        evaluation_settings.interpolation_weights
+    )  # base, adapted, interpolated ones
     chunk_encoders = 0 if config.adapter_scope == "queries" else candidates - 1
     written = expected_evidence(snapshot, made=counts["queries"] > 0)["document"]
-    held_out = min(chosen.max_heldout, round(chosen.heldout_share * DECIDING * queries))
+    held_out = min(
+        evaluation_settings.max_heldout,
+        round(evaluation_settings.heldout_share * DECIDING * queries),
+    )
     questions = held_out + written + counts["judged_queries"]
     passages = chunk_encoders * min(chunks, IN_MEMORY) + (1 + chunk_encoders) * written
     return passages + questions * (candidates * QUERY_COST + QUESTION_COST)

@@ -131,7 +131,7 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
 
     Vectors depend on the documents alone until another encoder has come into use.
     """
-    result: list[StageState] = []
+    statuses: list[StageState] = []
     for stage in ORDER:
         try:
             status = stage_status(snapshot, stage)
@@ -142,11 +142,11 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
             has_artifact = snapshot.store.artifact(load_stage(stage).artifact) is not None
             state = "stale" if has_artifact else "to do"
             status = StageState(stage, state, error.what, error.code)
-        inputs = result[:1] if stage == "embed" else result  # embed: of ingest alone
+        inputs = statuses[:1] if stage == "embed" else statuses  # embed: of ingest alone
         if status.state == "done" and any(earlier.state == "stale" for earlier in inputs):
             status = replace(status, state="stale", reason="what it builds on is stale")
-        result.append(status)
-    return result
+        statuses.append(status)
+    return statuses
 
 
 def find_due_stages(
@@ -162,8 +162,7 @@ class Run:
 
     Its events are in `runs/ID/events.jsonl`. `runs/ID/run.json` holds the run's id, the pid, the
     state (running, done, failed, cancelled), the time of the state, and the `error` that made it
-    fail. `_log_offset`: up to where the log's events were passed on. `_work`: the work of stages
-    that were estimated and are not finished.
+    fail.
     """
 
     def __init__(
@@ -177,8 +176,9 @@ class Run:
         self.folder = project.path / "runs" / self.id
         self._on_event = on_event or (lambda _event: None)
         self._should_stop = should_stop or (lambda: False)
-        self._log_offset = 0
+        self._log_offset = 0  # Events of the log before this byte were passed on.
         self._is_single_stage = False
+        # Estimated work of stages that are not finished.
         self._work: dict[str, StageWork] = {}
 
     def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
@@ -372,6 +372,7 @@ class Run:
                 self._emit(forecast.event)
 
     def _files_left(self) -> int:
+        """Return the number of files of a new project that are not read yet."""
         with closing(self.project.store()) as store:
             return store.files_left()
 
@@ -414,7 +415,7 @@ class Run:
         self.run_child(stage, status.fingerprint, forced)
 
     def run_child(self, stage: str, wanted: str, forced: bool) -> None:
-        """Run a stage in a child process.
+        """Run a stage in a child process. `wanted`: the fingerprint of its artifact.
 
         Raises the error that ended it.
         """
@@ -490,10 +491,10 @@ class Run:
 
 
 def _name_run(runs: Path) -> str:
-    """Return a name for a new run: its time, or one after that of all `runs`.
+    """Return a name for a new run, such as 20260131-094500-123-a1b2: its time and a random part.
 
-    So runs sort by their names, even if the clock was set back. Example:
-    20260131-094500-123-a1b2.
+    The time is later than that of every run in `runs`, so that runs sort by name even if the clock
+    was set back.
     """
     now = datetime.now(UTC)
     for folder in runs.glob("*-*-*-*"):

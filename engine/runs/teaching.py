@@ -17,15 +17,16 @@ from engine.training.recipe import config_of, name_teacher, set_steps
 
 
 def find_teacher(snapshot: ProjectSnapshot) -> str:
-    """Return the name of the reranker that teaches or could teach, empty if there is none here.
+    """Return the name of the reranker that teaches or could teach; empty if there is none.
 
-    It is the one that the settings name, else an installed one that knows the documents' language.
+    It is the one that the settings name, else an installed one that knows the documents' main
+    language.
     """
-    named = name_teacher(snapshot.settings)
-    if named:
-        return named
-    lengths = snapshot.store.characters_by_language(UNKNOWN)
-    language = max(lengths, key=lambda code: lengths[code], default="")
+    chosen_name = name_teacher(snapshot.settings)
+    if chosen_name:
+        return chosen_name
+    characters = snapshot.store.characters_by_language(UNKNOWN)
+    language = max(characters, key=lambda code: characters[code], default="")
     for model in list_installed():
         if model.kind != "reranker":
             continue

@@ -126,13 +126,13 @@ class SourceFolders:
 
 @dataclass
 class RepeatedWarnings:
-    """The warnings of every stage in its previous and its current run.
+    """Distinguishes new warnings from those that a stage gave in its last run, too.
 
-    Warnings of a run between its stages are filed under their code.
+    Warnings of a run outside its stages are kept by their code instead of a stage.
     """
 
-    _former: dict[str, set[str]] = field(default_factory=dict)
-    _now: dict[str, set[str]] = field(default_factory=dict)
+    _former: dict[str, set[str]] = field(default_factory=dict)  # Stage → texts of its previous run.
+    _now: dict[str, set[str]] = field(default_factory=dict)  # Stage → texts of its current run.
 
     def is_news(self, event: Event) -> bool:
         """Return False for a warning that its stage gave in its last run too, else True."""
@@ -161,27 +161,25 @@ class RepeatedWarnings:
 class ProjectUpdater:
     """Runs the stages that make changes searchable, and reports the outcome.
 
-    All times are of time.monotonic(). `embedded`: when everything was last embedded.
-    `embedding_since`: when the present embedding began. `_since`: the first change that no update
-    has handled. `_reported`: the last report about embedding. `_problem`: the one reported last.
+    Times are values of time.monotonic().
     """
 
     project: ProjectFolder
     report: Callable[[str], None]
     on_event: Callable[[Event], None] | None
     stop: threading.Event
-    dirty: Changes
-    embedded: float = field(default_factory=time.monotonic)
-    _since: float | None = None
-    embedding_since: float = 0.0
-    _reported: float = 0.0
-    _problem: str = ""
+    dirty: Changes  # Set when something changes.
+    embedded: float = field(default_factory=time.monotonic)  # When everything was last embedded.
+    _since: float | None = None  # The first change that no update has handled.
+    embedding_since: float = 0.0  # When the present embedding began.
+    _reported: float = 0.0  # When embedding was last reported.
+    _problem: str = ""  # The problem that was reported last.
     _warnings: RepeatedWarnings = field(default_factory=RepeatedWarnings)
 
     def take_changes(self) -> None:
-        """Let changes from now on ask for another update.
+        """Clear `dirty`, so that later changes ask for another update.
 
-        If no update has handled the earlier ones, they still wait since the first of them.
+        The time of the first change that no update has handled is kept.
         """
         since = self.dirty.since
         self.dirty.since = None
@@ -229,7 +227,7 @@ class ProjectUpdater:
         self._problem = text
 
     def is_put_off(self) -> bool:
-        """Return whether embedding should give way to newer changes."""
+        """Return whether embedding should stop, because the watch ends or newer changes wait."""
         now = time.monotonic()
         was_embedded_lately = now - self.embedded < MAX_EMBEDDING_DELAY
         has_run_long = now - self.embedding_since >= MIN_EMBEDDING_SECONDS
@@ -295,18 +293,18 @@ def watch_folders(
     A folder that is moved away takes its watch along, so a folder that appears in its place gets
     a new watch. `check_seconds`: the time between two checks of the folders themselves.
     """
-    watched: dict[Path, tuple[int, int]] | None = None
+    identities: dict[Path, tuple[int, int]] | None = None
     while not stop.is_set():
-        former = watched
-        watched = sources.identities()
-        if former is not None and watched != former:
+        former_identities = identities
+        identities = sources.identities()
+        if former_identities is not None and identities != former_identities:
             dirty.set()
-        if not watched:
+        if not identities:
             stop.wait(check_seconds)
             continue
         try:
             _watch_until_replaced(
-                watched, sources, dirty, stop, check_seconds, again=former is not None
+                identities, sources, dirty, stop, check_seconds, again=former_identities is not None
             )
         except (OSError, RuntimeError):
             # A folder is gone and may come back, or a file name is not UTF-8.
@@ -329,10 +327,10 @@ def _watch_until_replaced(
     """
     import watchfiles
 
-    own = sources.project.path
+    project_folder = sources.project.path
     for changes in watchfiles.watch(
         *watched,
-        watch_filter=lambda _change, path: not _is_own(Path(path), own),
+        watch_filter=lambda _change, path: not _is_own(Path(path), project_folder),
         debounce=SETTLE_MS,
         stop_event=stop,
         rust_timeout=int(1000 * check_seconds),
@@ -349,7 +347,10 @@ def _watch_until_replaced(
 
 
 def _is_own(path: Path, project: Path) -> bool:
-    """Return whether the project itself wrote this path, if it lies in a watched folder."""
+    """Return whether the project itself writes this path.
+
+    Such paths are seen if the project lies in a watched folder.
+    """
     if not path.is_relative_to(project) or path == project:
         return False
     name = path.relative_to(project).parts[0]

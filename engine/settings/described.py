@@ -16,8 +16,8 @@ BOUNDS = (
     ("maximum", "most", 0),
     ("exclusiveMaximum", "most", -1),
 )
-"""Name of a bound in JSON schema, in `SettingKey`, and the step from it to the next whole number
-that is allowed."""
+"""Name of a bound in JSON schema, its side in `SettingKey`, and the step from the bound to the
+nearest whole number that is allowed: `exclusiveMinimum: 0` allows whole numbers from 1 on."""
 
 
 @cache
@@ -55,7 +55,7 @@ def _read_key(name: str, schema: dict[str, Any]) -> SettingKey:
 def _read_bounds(item: dict[str, Any]) -> dict[str, Any]:
     """Return the bounds of `SettingKey` that a JSON schema has.
 
-    Those of whole numbers are never open: they are values that are allowed.
+    Bounds of whole numbers are allowed values themselves, so they are never open.
     """
     bounds: dict[str, Any] = {}
     is_whole = item.get("type") == "integer"

@@ -22,12 +22,12 @@ def change(
     A key that stood there as a commented default takes that line's place, and a removed common key
     leaves its commented default. Raises SettingsError for an invalid change or text.
     """
-    before = parse_tables(text, origin)
+    tables = parse_tables(text, origin)
     with suppress(SettingsError):
-        validate(before)
+        validate(tables)
         # The file is valid, so any error is in the changes.
         origin = ""
-    settings = validate(apply_changes(before, changes), origin)
+    settings = validate(apply_changes(tables, changes), origin)
     if text and not text.endswith("\n"):
         text += "\n"
     for dotted, value in changes.items():
@@ -39,8 +39,8 @@ def change(
 def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of parsed tables with the changes applied.
 
-    A name without a dot is that of a whole section. Raises SettingsError for the removal of an
-    unknown key.
+    `changes`: "section.key" → value, or None to remove the key; a name without a dot means a whole
+    section. Raises SettingsError for the removal of an unknown key.
     """
     result = copy.deepcopy(dict(data))
     for dotted, value in changes.items():
@@ -55,7 +55,7 @@ def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
         elif name in table and (dot or name not in sections()):
             del table[name]
         elif not dot or section not in sections() or key not in sections()[section].model_fields:
-            # This raises an error that names the nearest key.
+            # For an unknown name, this raises an error that names the nearest key.
             validate({section: {key: None}} if dot else {dotted: None})
     return {name: table for name, table in result.items() if table != {} or name in data}
 
@@ -63,8 +63,8 @@ def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
 def _set_key(text: str, section: str, key: str, value: Any) -> str:
     """Return `text` with one key changed.
 
-    The usual layout is edited line by line; any other is left to tomlkit. An edit counts if the
-    new text means what it should.
+    The usual layout is edited line by line; any other is left to tomlkit. An edit is accepted only
+    if the new text has the wanted values.
     """
     dotted = f"{section}.{key}" if key else section
     wanted = _drop_empty(apply_changes(parse_tables(text), {dotted: value}))
@@ -86,6 +86,7 @@ def _set_key(text: str, section: str, key: str, value: Any) -> str:
 
 
 def _drop_empty(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables that are not empty."""
     return {name: table for name, table in data.items() if table != {}}
 
 
@@ -96,14 +97,14 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
     """
     newline = "\r\n" if "\r\n" in text else "\n"
     lines = text.split(newline)
-    meaning = f"# {sections()[section].model_fields[key].description}"
+    description = f"# {sections()[section].model_fields[key].description}"
     assignment = f"{key} = {format_toml_value(value)}"
     start = _find_line(rf"\[{section}\]\s*(#|$)", lines, 0, len(lines))
     if start is None:
         if value is None:
             return text
         blank = [""] if text.strip() else []
-        return text + newline.join([*blank, f"[{section}]", meaning, assignment, ""])
+        return text + newline.join([*blank, f"[{section}]", description, assignment, ""])
     end = _find_line(r"\[", lines, start + 1, len(lines)) or len(lines)
     position = _find_line(rf"{key}\s*=", lines, start, end)
     if value is None:
@@ -111,52 +112,55 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
             lines[start:end] = _remove_key(lines[start:end], position - start, section, key)
         return newline.join(lines)
     if position is not None:
-        # It keeps the comment behind the former value, which may go over several lines.
+        # tomlkit keeps the comment after the former value, which may go over several lines.
         return _edit_with_tomlkit(text, section, key, value)
-    commented = _find_line(_commented(key), lines, start, end)
-    if commented is not None:
-        # A user's comment may only look like a key.
+    default_line = _find_line(_commented(key), lines, start, end)
+    if default_line is not None:
+        # What looks like a commented key may be a user's comment that does not parse.
         with suppress(ValueError):
-            meaning = _read_comment(lines[commented].lstrip("# \t")) or meaning
-        indent = _read_indent(lines[commented])
-        lines[commented : commented + 1] = [indent + meaning, indent + assignment]
+            description = _read_comment(lines[default_line].lstrip("# \t")) or description
+        indent = _read_indent(lines[default_line])
+        lines[default_line : default_line + 1] = [indent + description, indent + assignment]
         return newline.join(lines)
     while not lines[end - 1].strip():
         end -= 1
-    lines[end:end] = [meaning, assignment]
+    lines[end:end] = [description, assignment]
     return newline.join(lines)
 
 
 def _remove_key(lines: list[str], position: int, section: str, key: str) -> list[str]:
     """Return the lines of a section, its header first, without the key at `position`.
 
-    A user's comment behind the value stays, and a common key leaves its commented default. Of a
-    section that has become empty, nothing is left.
+    A user's comment after the value stays, and a common key leaves its commented default. Returns
+    no lines if the section is empty then.
     """
     field = sections()[section].model_fields[key]
-    meaning = f"# {field.description}"
+    description = f"# {field.description}"
     indent = _read_indent(lines[position])
     remaining = []
     comment = _read_comment(lines[position])
-    if comment not in ("", meaning):
+    if comment not in ("", description):
         remaining.append(indent + comment)
     if is_common(field) and _find_line(_commented(key), lines, 0, len(lines)) is None:
         remaining.append(indent + commented_default(key, field))
     before = lines[:position]
-    if before[-1].strip() == meaning:
+    if before[-1].strip() == description:
         before.pop()
-    kept = [*before, *remaining, *lines[position + 1 :]]
-    is_empty = not any(line.strip() for line in kept[1:])
-    return [] if is_empty else kept
+    section_lines = [*before, *remaining, *lines[position + 1 :]]
+    is_empty = not any(line.strip() for line in section_lines[1:])
+    return [] if is_empty else section_lines
 
 
 def _commented(key: str) -> str:
-    """Return the pattern of a line with a key's commented default."""
+    """Return a pattern for the line with a key's commented default, such as `# top = 10`."""
     return rf"#\s*{key}\s*="
 
 
 def _find_line(pattern: str, lines: Sequence[str], start: int, end: int) -> int | None:
-    """Return the first line in a range that begins with a pattern, ignoring white space."""
+    """Return the number of the first line in a range that begins with a pattern.
+
+    White space before it is ignored.
+    """
     for number in range(start, end):
         if re.match(rf"\s*{pattern}", lines[number]):
             return number

@@ -141,7 +141,10 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
 
 
 def _explain_value(key: str, value: Any) -> str:
-    """Return what is wrong with a value; the key of a list's item ends with its index."""
+    """Return what is wrong with a value.
+
+    `key`: dotted; the key of an item of a list ends with its index, as in `corpus.paths.0`.
+    """
     from engine.settings.values import list_settings
 
     setting = list_settings().get(".".join(key.split(".")[:2]))
@@ -153,6 +156,7 @@ def _explain_value(key: str, value: Any) -> str:
 
 
 def _shorten(value: Any) -> str:
+    """Return a value in the form of project.toml, cut to 80 characters."""
     text = format_toml_value(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -177,12 +181,12 @@ def _nearest_keys(location: tuple[str, ...]) -> str | None:
         near = nearest(key, known_keys)
         if near:
             return f"'{near}'"
-    everywhere = {}
+    quoted_names = {}
     for name, keys in known_keys.items():
         for known in keys:
-            everywhere[known] = f"'{name}.{known}'"
-    near = nearest(key, everywhere)
-    return everywhere[near] if near else None
+            quoted_names[known] = f"'{name}.{known}'"
+    near = nearest(key, quoted_names)
+    return quoted_names[near] if near else None
 
 
 def format_toml_value(value: Any) -> str:
@@ -204,9 +208,9 @@ def parse_value(text: str) -> Any:
 def template(chosen: dict[str, dict[str, Any]]) -> str:
     """Return the text of a new project.toml.
 
-    The chosen values are set; other common keys are comments with their defaults and meaning. A
-    chosen None means the default. Raises SettingsError for text that UTF-8 cannot hold (a path of
-    undecodable bytes).
+    `chosen`: section → key → value; None means the default. Common keys that are not chosen are
+    comments with their defaults and meaning. Raises SettingsError for text that UTF-8 cannot hold
+    (a path of undecodable bytes).
     """
     lines = [
         "# Common settings; a line that starts with '#' shows a default. All others:"
@@ -237,7 +241,7 @@ def commented_default(key: str, field: FieldInfo) -> str:
 
 
 def _refuse_undecodable(text: str) -> None:
-    """Raise SettingsError if UTF-8 cannot hold a text, which names the line."""
+    """Raise SettingsError, naming the line, if a text cannot be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -193,9 +193,9 @@ class TrainingSettings(Section):
     seed: int = key(0, "seed of all random choices in training", ge=0, lt=2**32)
 
     def overrides(self) -> dict[str, Any]:
-        """Return the recipe's values that the user set.
+        """Return the values of the training recipe that the user set.
 
-        The preset's name and the share of queries are left out.
+        The name of the preset and the selection of queries are not part of the recipe.
         """
         left_out = {"preset", "query_share", "query_source"}
         return {

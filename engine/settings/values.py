@@ -94,7 +94,7 @@ def to_text(value: Any, kind: str) -> str:
 
 
 def _is_bare(item: str) -> bool:
-    """Tell whether an item of a list needs no quotes."""
+    """Return whether an item of a list needs no quotes."""
     return bool(item) and item == item.strip() and not any(char in item for char in ',"[]\n')
 
 
@@ -127,7 +127,10 @@ def parse_text(text: str, key: SettingKey) -> Any:
 
 
 def _split_items(text: str) -> Any:
-    """Return the items of a list, written as JSON or with commas; text that is no JSON as it is."""
+    """Return the items of a list, written as JSON or separated by commas.
+
+    A text that begins like JSON but is none is returned as it is.
+    """
     if text.lstrip().startswith("["):
         try:
             return json.loads(text)

@@ -19,21 +19,20 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The input of a step.
-
-    `queries` (q,) and `chunks` (c,) are positions in the data, the chunks unique and ascending.
-    `positives` (q,): the columns of the evidence chunks in `chunks`; any column for a list that
-    was drawn without it. `bm25` (q, c): scores in float32. `candidates` (q, c): the chunks with
-    which a query is compared; None if with all. `gains` (q, c): 2^grade − 1, if judgments have
-    grades.
-    """
+    """The input of a step: q queries and c chunks."""
 
     queries: IntArray
+    """(q,): positions in the data."""
     chunks: IntArray
+    """(c,): positions in the data, unique and ascending."""
     positives: IntArray
+    """(q,): columns of the evidence chunks; any column for a list that lacks its evidence chunk."""
     bm25: FloatArray
+    """(q, c): scores in float32."""
     candidates: BoolArray | None = None
+    """(q, c): the chunks with which a query is compared; None if with all."""
     gains: FloatArray | None = None
+    """(q, c): 2^grade − 1, if judgments have grades."""
 
 
 class BatchSampler:
@@ -100,9 +99,9 @@ class BatchSampler:
         return np.concatenate([everyday, others])
 
     def _draw_of_kind(self, units: IntArray, stream: Stream, first: int, last: int) -> IntArray:
-        """Return the units of the draws [first, last); fewer if some would come twice.
+        """Return the units of the draws [first, last), at most each unit once.
 
-        Every pass over `units` is a new permutation.
+        Every pass over `units` is a new permutation. `stream`: the source of its random numbers.
         """
         last = min(last, first + len(units))
         chosen = draw_units([self._config.seed, stream], first, last, len(units))
@@ -227,15 +226,16 @@ def with_evidence(lists: SampledLists, data: TrainingData) -> SampledLists:
 
 
 def _draw_from_rows(
-    pool: IntArray, barred: BoolArray, count: int, rng: np.random.Generator
+    pool: IntArray, excluded: BoolArray, count: int, rng: np.random.Generator
 ) -> IntArray:
-    """Draw up to `count` distinct members of each row of `pool` (q, p), never padding or barred.
+    """Draw up to `count` distinct members of each row of `pool` (q, p).
 
-    Returns (q, ≤ count), padded with −1.
+    Padding (−1) and members that are `excluded` (q, p) are never drawn. Returns (q, ≤ count),
+    padded with −1.
     """
     # The members with the lowest random keys are drawn; 2 is above every random key.
     keys = rng.random(pool.shape)
-    keys[(pool < 0) | barred] = 2.0
+    keys[(pool < 0) | excluded] = 2.0
     order = np.argsort(keys, axis=1)[:, :count]
     chosen = np.take_along_axis(pool, order, axis=1)
     is_allowed = np.take_along_axis(keys, order, axis=1) < 2.0

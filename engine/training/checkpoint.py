@@ -23,33 +23,35 @@ if TYPE_CHECKING:
     from engine.training.heldout import HeldOutFigures
 
 VERSION = 2
-"""Raised when checkpoints of before cannot be resumed."""
+"""Increase when earlier checkpoints cannot be resumed."""
 KEPT = 2
 """Number of checkpoints on disk."""
 
 
 @dataclass(slots=True)
 class TrainingState:
-    """The state of a training after `step` steps.
-
-    `best_step` is None before the first held-out check; `first_ndcg` are that check's values by
-    query, at step 0. `best_metric`: nDCG@10 of the best step, in percent. `stale`: the number of
-    checks since the best one. `history` has an entry per held-out check, or some of the losses
-    alone; the sums are of losses and target entropies of the `summed` steps since the last entry.
-    `stopped`: the patience is used up. `seconds` is the time over all runs.
-    """
+    """The state of a training after `step` steps."""
 
     step: int = 0
     best_step: int | None = None
+    """None before the first held-out check."""
     best_metric: float = -1.0
+    """nDCG@10 of the best step, in percent."""
     stale: int = 0
+    """Number of held-out checks since the best one."""
     history: list[dict[str, float | int]] = field(default_factory=list)
+    """An entry per held-out check; without checks, some entries with the losses alone."""
     loss_sum: float = 0.0
+    """Sum of the losses of the `summed` steps since the last entry of `history`."""
     entropy_sum: float = 0.0
+    """Sum of the target entropies of the same steps, in nats."""
     summed: int = 0
     stopped: bool = False
+    """Whether the patience is used up."""
     first_ndcg: list[float] = field(default_factory=list)
+    """nDCG@10 of each held-out query in the first check, at step 0; from 0 to 1."""
     seconds: float = 0.0
+    """Time over all runs."""
 
     def add(self, loss: float, entropy: float) -> None:
         """Count a step's loss and target entropy towards the means of the next history entry."""
@@ -67,10 +69,10 @@ class TrainingState:
         self.summed = 0
 
     def record(self, figures: HeldOutFigures) -> bool:
-        """Note a held-out check, and return whether this step is now the one to keep.
+        """Note a held-out check, and return whether this step is the best so far.
 
-        Step 0, where training begins, is kept only as long as each later step is clearly worse. Of
-        the others the one with the highest nDCG@10 is kept, the earlier one of equals.
+        Step 0, where training begins, is the best only as long as each later step is clearly worse.
+        Of the later steps the one with the highest nDCG@10 is the best, and the earlier of equals.
         """
         from engine.training.heldout import is_clearly_worse
 
@@ -108,8 +110,8 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
             return
         # What may be there is damaged, or belongs to another training.
         try_remove_tree(final)
-        plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-        payload = serialise(plain)
+        cpu_tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        payload = serialise(cpu_tensors)
         digest = hashlib.sha256(payload).hexdigest()
         content = {"version": VERSION, "key": key, "sha256": digest, "state": asdict(state)}
         with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
@@ -117,8 +119,8 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
             (temporary / "state.json").write_text(json.dumps(content), encoding="utf-8")
         # Checkpoints of later steps are damaged, or belong to another training.
         checkpoints = _find_folders(folder)
-        kept = [path for path in checkpoints if path.name <= final.name][:KEPT]
-        for old in set(checkpoints) - set(kept):
+        retained = [path for path in checkpoints if path.name <= final.name][:KEPT]
+        for old in set(checkpoints) - set(retained):
             try_remove_tree(old)
 
 

@@ -37,40 +37,27 @@ class TrainingConfig:
     """A training recipe; METHODS.md §1 to §5 have the formulas.
 
     engine/settings/training_schema.py describes each number.
-
-    Objectives over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w =
-    `infonce_weight`; `infonce` is its InfoNCE alone (CL of METHODS.md §1). Over ready-made lists,
-    or all chunks of the batch if the data has none: `listnet` and `listmle`; `queries_per_step`
-    counts lists there. Over the evidence chunk and the query's own negatives (with `in_batch` all
-    chunks): `triplet` and `plackett_luce`.
-
-    `teacher` auto is `mixture` for `mixed`, and `bm25` for the others. A list of a cross-encoder is
-    the evidence chunk with the first `teacher_candidates` of BM25 and of the untouched encoder.
-    `false_negatives`: chunks that the teacher puts above the evidence chunk stay negatives, are
-    left out, or count as positives, too. `negative_ranks` are BM25's, [from, to), from 0.
-    `eval_every` 0 turns the held-out checks off; `patience` counts checks without gain; `epochs`
-    above 0 sets both, and `steps`. `keep` last: all steps are made and the last one is the result,
-    whatever the checks say. `graph_memory_mb` None: a share of the free memory. On a GPU both
-    memory settings count 32-fold.
-
-    `weights` all: the transformer has no LoRA layers, and all of its weights are trained.
-
-    With `adapter_scope` queries, chunks keep the untouched encoder's vectors: a step encodes none,
-    and the index stays. `everyday_share` of a step's queries are everyday ones; None: in the
-    proportion of the data. `shared_chunks` random chunks join those of each step, for all of its
-    queries. `augmentation` is set for a small model joined with a black box; only the small
-    model is trained. With `similarity` lorentz each loss is one of −d_L in a space of curvature
-    −`curvature`, plus `entailment_weight` · entailment.
     """
 
     method: Method = "FT"
     weights: Weights = "adapter"
+    """With `all`, the transformer has no LoRA layers, and all of its weights are trained."""
     adapter_scope: AdapterScope = "both"
+    """With `queries`, chunks keep the untouched encoder's vectors: no step encodes any."""
     augmentation: Augmentation | None = None
+    """How a small model is joined with a black box; only the small model is trained."""
+
+    # Objectives over all chunks of the batch: `mixed` is (1 − w)·KL to the teacher + w·InfoNCE, w =
+    # `infonce_weight`; `infonce` is its InfoNCE alone (CL of METHODS.md §1). Over ready-made lists,
+    # or all chunks of the batch if the data has none: `listnet` and `listmle`. Over the evidence
+    # chunk and the query's own negatives: `triplet` and `plackett_luce`.
     objective: Objective = "mixed"
     teacher: Teacher = "auto"
+    """`auto` is `mixture` for the objective `mixed`, and `bm25` for the others."""
     cross_encoder: str = ""
+    """Folder or name of the cross-encoder that teaches."""
     teacher_candidates: int = 8
+    """A cross-encoder's list: the evidence chunk, so many of BM25, so many of the base encoder."""
     teacher_temperature: float = 2.0
     target: Target = "fixed"
     target_entropy: float = 1.0
@@ -80,17 +67,29 @@ class TrainingConfig:
     triplet_margin: float = 0.2
     label_smoothing: float = 0.1
     in_batch: bool = False
+    """Whether `plackett_luce` compares a query with all chunks of the batch."""
     false_negatives: FalseNegatives = "keep"
+    """Whether chunks that the teacher puts above the evidence chunk stay negatives, are left out
+    (`drop`), or count as positives, too (`relabel`)."""
+
     similarity: SimilarityName = "cosine"
+    """With `lorentz` each loss is one of −d_L, plus `entailment_weight` · entailment."""
     curvature: float = 1.0
+    """c of a hyperbolic space of curvature −c."""
     entailment_weight: float = 0.1
+
     steps: int = 200
     epochs: int = 0
+    """Above 0, it decides `steps`, `eval_every` and `checkpoint_every`."""
     queries_per_step: int = 64
+    """Number of queries, or of ready-made lists."""
     everyday_share: float | None = None
+    """Share of everyday queries in a step; None: their share of the data."""
     negatives_per_query: int = 1
     negative_ranks: tuple[int, int] = (3, 40)
+    """BM25's ranks [from, to), counted from 0, from which negatives are drawn."""
     shared_chunks: int = 0
+    """Number of random chunks that are added to a step, for all of its queries."""
     learning_rate: float = 1e-3
     warmup: float = 0.1
     weight_decay: float = 0.01
@@ -100,16 +99,24 @@ class TrainingConfig:
     lora_dropout: float = 0.0
     model_dropout: bool = False
     max_tokens: int = 256
+
     eval_every: int = 50
+    """Number of steps between held-out checks; 0: no checks."""
     patience: int = 3
+    """Number of checks without a gain after which training stops."""
     keep: Keep = "best"
+    """With `last`, all steps are made and the last one is the result, whatever the checks say."""
     heldout_queries: int = 300
     heldout_pool: int = 1500
     checkpoint_every: int = 50
     seed: int = 0
+
     micro_batch_tokens: int = 1024
+    """On a GPU up to `CUDA_SCALE` times as many."""
     graph_memory_mb: float | None = None
+    """None: a share of the free memory. On a GPU up to `CUDA_SCALE` times as much."""
     gradient_checkpointing: Wish = "auto"
+
     pretrain_steps: int = 200
     pretrain_chunks_per_step: int = 32
     pretrain_learning_rate: float = 5e-4

@@ -21,40 +21,42 @@ FloatArray = npt.NDArray[np.floating]
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """n queries, their rankings, and N chunks, which are given by their position in `chunks`.
-
-    `positives` (n,): each query's evidence chunk.
-    `ranked_ids`, `ranked_scores` (n, k): BM25 rankings, best first, padded with −1. A chunk outside
-    a query's ranking counts as BM25 0, since it scores below the k-th.
-    `base_queries` (n, d), `base_chunks` (N, d): unit vectors of the untouched encoder, if the
-    recipe needs them. `base_heldout` (h, d): a black box's vectors of held-out queries.
-    `grades`: per query the grades of its relevant chunks, if judgments have any.
-    `heldout_positives` (h,), and `heldout_hard` (h, j), padded with −1: chunks that compete with
-    them in the held-out pool, such as BM25's best. `heldout_synthetic`: some of the held-out
-    queries were made from the documents.
-    `cross_encoder`: the model that teaches, if the recipe's teacher is one.
-    `everyday` (n,): which queries are everyday ones, if the recipe draws a share of them.
-    `keep_evidence`: ready-made lists get their query's evidence chunk by `with_evidence`; otherwise
-    they stay as they were drawn.
-    """
+    """n queries, their rankings, and N chunks, which are given by their position in `chunks`."""
 
     queries: Sequence[str]
     positives: IntArray
+    """(n,): each query's evidence chunk."""
     ranked_ids: IntArray
+    """(n, k): BM25 rankings, best first, padded with −1.
+
+    A chunk outside a query's ranking counts as BM25 0, since it scores below the k-th.
+    """
     ranked_scores: FloatArray
+    """(n, k): BM25 scores of `ranked_ids`."""
     chunks: Sequence[str]
     base_queries: FloatArray | None = None
+    """(n, d): the untouched encoder's unit vectors, if the recipe needs them."""
     base_chunks: FloatArray | None = None
+    """(N, d): the same for chunks."""
     base_heldout: FloatArray | None = None
+    """(h, d): a black box's vectors of held-out queries."""
     grades: Sequence[Mapping[int, int]] = ()
+    """For each query, chunk → grade of its relevant chunks; empty if judgments have no grades."""
     heldout_queries: Sequence[str] = ()
     heldout_positives: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """(h,): each held-out query's evidence chunk."""
     heldout_hard: IntArray | None = None
+    """(h, j): chunks that compete with it in the held-out pool, such as BM25's best; −1 pads."""
     heldout_synthetic: bool = False
+    """Whether some of the held-out queries were made from the documents."""
     lists: SampledLists | None = None
+    """Ready-made lists, if the recipe's objective takes them."""
     cross_encoder: CrossEncoderFolder | None = None
+    """The model that teaches, if the recipe's teacher is one."""
     everyday: npt.NDArray[np.bool_] | None = None
+    """(n,): which queries are everyday ones, if the recipe draws a share of them."""
     keep_evidence: bool = True
+    """Whether ready-made lists get their evidence chunk (`with_evidence`), or stay as drawn."""
 
     def __post_init__(self) -> None:
         """Raise TooLittleTextError without queries or with a single chunk."""
@@ -70,7 +72,10 @@ class TrainingData:
             )
 
     def digest(self) -> str:
-        """Return a digest of all that decides the batches: other checkpoints are not resumed."""
+        """Return a digest of all that decides the batches.
+
+        Checkpoints of a training with another digest are not resumed.
+        """
         state = hashlib.blake2b(digest_size=16)
         for texts in (self.queries, self.chunks, self.heldout_queries):
             state.update(str(len(texts)).encode())

@@ -38,10 +38,10 @@ def train_rows(
     chunks: Sequence[Chunk],
     graded: Collection[str] = (),
 ) -> list[int]:
-    """Return the rows of training queries whose chunks exist, or the wanted share of them.
+    """Return the rows of training queries whose chunks exist, or `training.query_share` of them.
 
-    A larger share contains the smaller ones. `graded`: the texts of those that were imported with a
-    grade, by which `training.query_source` selects.
+    A larger share contains the smaller ones. `graded`: the texts of queries that were imported with
+    a grade, by which `training.query_source` selects.
     """
     source = settings.training.query_source
     present = {chunk.id for chunk in chunks}
@@ -72,9 +72,9 @@ def why_untrained(
     count = len(train_rows(settings, queries, chunks, graded))
     if count < MIN_QUERIES:
         source = settings.training.query_source
-        named = "training" if source == "all" else source
+        kind = "training" if source == "all" else source
         return (
-            f"{count} {named} queries are too few to learn from (at least {MIN_QUERIES} are needed)"
+            f"{count} {kind} queries are too few to learn from (at least {MIN_QUERIES} are needed)"
         )
     return ""
 
@@ -100,7 +100,7 @@ def training_data(
     rows = train_rows(context.settings, queries, chunks, graded_texts_if_selected(context))
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     ranked_rows = rows_of_chunks(ranked.ids, row_of)
-    stopping, chunks = choose_stopping_queries(context, queries, chunks, ranked_rows)
+    validation, chunks = choose_stopping_queries(context, queries, chunks, ranked_rows)
 
     # What is learnt from, by rows of all chunks.
     ranked_rows = ranked_rows[rows]
@@ -119,17 +119,17 @@ def training_data(
     if config.objective == "plackett_luce" and source != "generated":
         grades = _grade_chunks(context, queries, texts, chunks, row_of)
 
-    # The sample of chunks that is kept; a chunk's position among them replaces its row.
-    needed = [positives, *_find_needed(stopping, lists, grades)]
+    # The sample of chunks that is used; a chunk's position in the sample replaces its row.
+    needed = [positives, *_find_needed(validation, lists, grades)]
     if config.negatives_per_query:
         first, last = config.negative_ranks
         needed.append(ranked_rows[:, first:last])
-    kept = sample_indices(len(chunks), context.settings.training.seed, needed)
-    # Position of each row among the kept ones; the last one serves the padding −1.
+    sampled_rows = sample_indices(len(chunks), context.settings.training.seed, needed)
+    # Position of each row in the sample; the last one serves the padding −1.
     position = np.full(len(chunks) + 1, -1, dtype=np.int64)
-    position[kept] = np.arange(len(kept))
-    kept_chunks = context.store.read_whole([chunks[row] for row in kept])
-    base = _encode_by_base(context, config, texts, kept_chunks, stopping.texts)
+    position[sampled_rows] = np.arange(len(sampled_rows))
+    kept_chunks = context.store.read_whole([chunks[row] for row in sampled_rows])
+    base = _encode_by_base(context, config, texts, kept_chunks, validation.texts)
     if lists is not None:
         lists = replace(lists, chunks=position[lists.chunks])
     return TrainingData(
@@ -141,10 +141,10 @@ def training_data(
         base_queries=base.queries,
         base_chunks=base.chunks,
         base_heldout=base.heldout,
-        heldout_queries=stopping.texts,
-        heldout_positives=position[stopping.positives],
-        heldout_hard=None if stopping.hard is None else position[stopping.hard],
-        heldout_synthetic=stopping.synthetic,
+        heldout_queries=validation.texts,
+        heldout_positives=position[validation.positives],
+        heldout_hard=None if validation.hard is None else position[validation.hard],
+        heldout_synthetic=validation.synthetic,
         grades=_renumber_grades(grades, position),
         lists=lists,
         cross_encoder=teacher_folder(context, config),

@@ -19,22 +19,22 @@ _NORMAL_95 = 1.96
 
 @dataclass(frozen=True, slots=True)
 class HeldOutPool:
-    """Held-out queries and the chunks to rank for them.
-
-    `queries` (h,) are positions in the held-out queries, `chunks` (p,) ascend, `positives` (h,) are
-    columns of `chunks`.
-    """
+    """h held-out queries and the p chunks to rank for them."""
 
     queries: npt.NDArray[np.int64]
+    """(h,): positions in the data's held-out queries."""
     chunks: npt.NDArray[np.int64]
+    """(p,): positions in the data's chunks, ascending."""
     positives: npt.NDArray[np.int64]
+    """(h,): for each query, the index in `chunks` of its evidence chunk."""
 
 
 def build_pool(data: TrainingData, config: TrainingConfig) -> HeldOutPool | None:
-    """Build a pool of seeded held-out queries, their positives, hard chunks, then random ones.
+    """Return a random sample of held-out queries, and the chunks to rank for them.
 
-    The hard chunks are taken rank by rank, so that every query contributes its best ones. None
-    without held-out queries.
+    The chunks are the queries' evidence chunks, then hard ones, then random ones, up to
+    `config.heldout_pool`. The hard chunks are taken rank by rank, so that every query contributes
+    its best ones. None without held-out queries or checks.
     """
     total = len(data.heldout_queries)
     if total == 0 or config.eval_every == 0:

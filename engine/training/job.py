@@ -1,4 +1,4 @@
-"""A training job: what to train, from what, and how to talk to it meanwhile."""
+"""A training job: its model, data and recipe, and the callbacks during the training."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ def ignore(_event: Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A training, with its checkpoints in `folder`.
-
-    `should_stop` is called between steps and may wait. `should_finish` is called after each step:
-    once it is true, the best adapter so far is the result. `start` is the peft folder of an adapter
-    of the same shape to begin with, such as a pre-trained one.
-    """
+    """A training, with its inputs and callbacks."""
 
     model: ModelFolder
     data: TrainingData
     config: TrainingConfig
     hardware: Hardware
     folder: Path
+    """Folder of the checkpoints and the resulting adapter."""
     emit: Emit = ignore
     should_stop: Callable[[], bool] = never
+    """Called between steps; it may block while a run is paused."""
     should_finish: Callable[[], bool] = never
+    """Called after each step: once it is true, the best adapter so far is the result."""
     start: Path | None = None
+    """Peft folder of an adapter to begin with, of the same shape, such as a pre-trained one."""

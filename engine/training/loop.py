@@ -44,26 +44,25 @@ Ended = Literal["all steps", "no gain", "asked"]
 
 @dataclass(frozen=True, slots=True)
 class TrainResult:
-    """The result of a training.
-
-    `adapter` is a folder with the best weights, or with `training.keep` the last ones.
-    `best_step` 0 means that every later check was clearly worse than the first.
-    `best_ndcg_at_10` is in percent, None without held-out queries.
-    `history` has an entry per held-out check with step, loss, target_entropy (nats; both means
-    since the entry before), hit_at_10 and ndcg_at_10; without checks some twenty with the first
-    three.
-    `seconds` is the time over all runs, without loading the model.
-    `ended` says why it ended: all steps were made, held-out checks showed no more gain, or the user
-    asked for it.
-    """
+    """The result of a training."""
 
     adapter: Path
+    """Folder with the best weights, or with `training.keep` the last ones."""
     steps: int
     best_step: int
+    """0 if every later check was clearly worse than the first."""
     best_ndcg_at_10: float | None
+    """In percent; None without held-out queries."""
     history: list[dict[str, float | int]]
+    """An entry per held-out check: step, loss, target_entropy, hit_at_10, ndcg_at_10.
+
+    Loss and target entropy (in nats) are means over the steps since the entry before. Without
+    checks there are some twenty entries with the first three figures.
+    """
     ended: Ended = "all steps"
+    """Whether all steps were made, held-out checks showed no more gain, or the user asked."""
     seconds: float = 0.0
+    """Time over all runs, without loading the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,10 @@ class Setup:
     peers: Peers = ALONE
 
     def key(self, before: Sequence[str] = (), after: Sequence[str] = ()) -> str:
-        """Return a hash of all that decides the result: other checkpoints are not resumed.
+        """Return a hash of all that decides the result.
 
-        `before` and `after` are further inputs.
+        Checkpoints with another key are not resumed. `before` and `after` are further inputs, which
+        are hashed before and after the others.
         """
         job = self.job
         device = job.hardware.device.partition(":")[0]
@@ -118,19 +118,20 @@ def prepare(
 
 @dataclass(frozen=True, slots=True)
 class Gradients:
-    """The gradients of a step.
-
-    `gradients` belong to the tensors `trained`, which are some or all of the masters. `loss` and
-    `entropy` (of the targets, in nats) are means over the step, `rates` the learning rates of the
-    optimizer's groups, `tokens` how many were trained on.
-    """
+    """The gradients of a step."""
 
     loss: float
+    """Mean over the step."""
     trained: Sequence[Tensor]
+    """The tensors that the step changes: some or all of the masters."""
     gradients: Sequence[Tensor]
+    """The gradient of each tensor of `trained`."""
     rates: Sequence[float]
+    """Learning rate of each group of the optimizer."""
     tokens: int
+    """Number of tokens that were trained on."""
     entropy: float = 0.0
+    """Entropy of the targets in nats, mean over the step."""
 
 
 class Loop(ABC):
@@ -326,8 +327,8 @@ class Loop(ABC):
     def _check_is_due(self) -> bool:
         """Tell whether a check is due: at the start, every `eval_every` steps and at the end.
 
-        Each is made once, also if it was interrupted. Without held-out queries losses are noted
-        instead.
+        A check that `history` already has is not repeated after a resume. Without held-out queries
+        losses are noted instead, some twenty times.
         """
         state = self.state
         if state.history and state.history[-1]["step"] == state.step:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def resolve_config(snapshot: ProjectSnapshot) -> TrainingConfig:
-    """Return the preset with the changes of project.toml, and what fits the existing queries.
+    """Return the preset with the changes of project.toml, and the steps for the existing queries.
 
     Raises SettingsError for values that do not go together.
     """
@@ -52,7 +52,7 @@ def is_of_source(text: str, source: QuerySource, graded: Collection[str]) -> boo
 
 
 def graded_texts_if_selected(snapshot: ProjectSnapshot) -> frozenset[str]:
-    """Return the texts of the queries imported with a grade, if `training.query_source` counts."""
+    """Return the texts of the queries imported with a grade; none if all sources are used."""
     if snapshot.settings.training.query_source == "all":
         return frozenset()
     return graded_texts(snapshot.project)
@@ -87,9 +87,10 @@ def set_steps(config: TrainingConfig, settings: Settings, count: int) -> Trainin
 
 
 def limit_epochs(config: TrainingConfig, data: TrainingData, settings: Settings) -> TrainingConfig:
-    """Return the config with fewer epochs if no held-out query can end a preset's epochs.
+    """Return the config with fewer epochs if there are no held-out queries to stop the training.
 
-    It then makes as many as it would make without a gain, its `patience`.
+    It then makes `patience` epochs, like a training whose checks show no gain. Epochs that
+    project.toml sets stay.
     """
     if config.keep == "last" or not config.epochs or len(data.heldout_queries):
         return config
@@ -100,7 +101,7 @@ def limit_epochs(config: TrainingConfig, data: TrainingData, settings: Settings)
 
 
 def config_of(settings: Settings) -> TrainingConfig:
-    """Return the preset with the changes of the settings, and what fits them.
+    """Return the preset with the changes of the settings, and the numbers that follow from them.
 
     `resolve_config` also knows the project: the backend for which `auto` stands, and the number of
     queries. Raises SettingsError for values that do not go together.
@@ -115,27 +116,28 @@ def config_of(settings: Settings) -> TrainingConfig:
         overrides["cross_encoder"] = name_teacher(settings)
         numbers = {} if settings.training.objective else LISTWISE
     config = replace(preset, **{**numbers, **overrides})
-    fitting: dict[str, Any] = {"max_tokens": _max_tokens(settings, config), "augmentation": None}
+    derived: dict[str, Any] = {"max_tokens": _max_tokens(settings, config), "augmentation": None}
     if settings.encoder.small_model:
-        fitting["augmentation"] = settings.training.augmentation or "mafin"
+        derived["augmentation"] = settings.training.augmentation or "mafin"
     # Lists follow the teacher in every chunk, so they have no false negatives.
     if config.uses_lists:
-        fitting["false_negatives"] = "keep"
+        derived["false_negatives"] = "keep"
     # LoRA layers take a higher rate than all weights.
     if config.pretrain_weights == "all" and settings.training.pretrain_learning_rate is None:
-        fitting["pretrain_learning_rate"] = config.pretrain_learning_rate / 10
+        derived["pretrain_learning_rate"] = config.pretrain_learning_rate / 10
     adapter_scope, _reason = choose_adapter_scope(settings, config)
-    fitting["adapter_scope"] = adapter_scope
+    derived["adapter_scope"] = adapter_scope
     is_unset = settings.training.shared_chunks is None
     if adapter_scope == "queries" and config.compares_all and is_unset:
-        fitting["shared_chunks"] = SHARED_CHUNKS
-    return replace(config, **fitting)
+        derived["shared_chunks"] = SHARED_CHUNKS
+    return replace(config, **derived)
 
 
 def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
-    """Return what a preset changes for queries worded as questions.
+    """Return the changes of `WRITTEN_QUERIES` to the preset; none if they do not apply.
 
-    Nothing if project.toml wants another loss or a teacher, or pre-training alone.
+    They are for queries that a person or a language model wrote, and do not apply if project.toml
+    wants another loss, a teacher, or pre-training alone.
     """
     chosen = settings.training
     numbers = WRITTEN_QUERIES.get(chosen.preset)
@@ -155,10 +157,9 @@ def _numbers_for_written_queries(settings: Settings) -> dict[str, Any]:
 
 
 def name_teacher(settings: Settings) -> str:
-    """Return the cross-encoder that teaches where one is wanted: by default the reranker.
+    """Return the cross-encoder that may teach: training.cross_encoder, or else search.reranker.
 
-    Empty without a cross-encoder on this machine: a server would get all training queries and their
-    passages.
+    Empty if the reranker is a server, which would get all training queries and their passages.
     """
     if settings.training.cross_encoder:
         return settings.training.cross_encoder

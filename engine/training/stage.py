@@ -110,7 +110,7 @@ class TrainStage(Stage):
             )
 
     def run(self, context: StageContext) -> dict[str, Any]:
-        """Train and publish the best adapter; with too few queries, say so and keep base.
+        """Train and publish the best adapter; with too few queries, record that there is none.
 
         A training that the user asked to finish early counts as a complete one: it is up to date
         until an input or setting changes, and a forced one starts from the untouched encoder.
@@ -207,7 +207,7 @@ def _check_memory(settings: Settings, config: TrainingConfig) -> None:
 
 
 def _graded_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
-    """Return the imported files, if their grades count."""
+    """Return the fingerprint of the imported files, if the training uses their grades."""
     selected = snapshot.settings.training.query_source != "all"
     if config.objective != "plackett_luce" and not selected:
         return {}
@@ -217,9 +217,9 @@ def _graded_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[st
 
 
 def _everyday_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[str, Any]:
-    """Return which queries are everyday ones, if a share of them is drawn.
+    """Return a fingerprint of the everyday queries, if the recipe draws a share of them.
 
-    An import may give the same text another kind.
+    A query's kind is not part of `QueriesInfo.content`, and an import may change it.
     """
     if config.everyday_share is None:
         return {}
@@ -230,7 +230,7 @@ def _everyday_inputs(snapshot: ProjectSnapshot, config: TrainingConfig) -> dict[
 def _publish_adapter(
     context: StageContext, config: TrainingConfig, result: TrainResult
 ) -> AdapterInfo:
-    """Copy a trained adapter into the project, and return what is known of it."""
+    """Copy a trained adapter into the project, and return its record."""
     with context.project.building("adapters", context.fingerprint) as building:
         shutil.copytree(result.adapter, building.folder, dirs_exist_ok=True)
         write_history(building.folder, result.history)

@@ -33,17 +33,15 @@ difference of 5 points is two standard errors: about what an adaptation gains or
 
 @dataclass(frozen=True, slots=True)
 class StoppingQueries:
-    """Queries that decide when training stops.
-
-    `positives` (h,) are the rows of chunks that answer them, `hard` (h, j) those of competitors,
-    padded with −1.
-    `synthetic`: some of the queries were made from the documents.
-    """
+    """Queries that decide when training stops."""
 
     texts: Sequence[str]
     positives: NDArray[np.int64]
+    """(h,): for each query, the row of the chunk that answers it."""
     hard: NDArray[np.int64] | None
+    """(h, j): rows of chunks that compete with it, padded with −1."""
     synthetic: bool = False
+    """Whether some of the queries were made from the documents."""
 
 
 def choose_stopping_queries(
@@ -54,10 +52,10 @@ def choose_stopping_queries(
 ) -> tuple[StoppingQueries, list[Chunk]]:
     """Return validation queries, and the chunks without the document-written ones among them.
 
-    Document-written queries and those worded as questions are pooled; if a file of validation
-    queries was imported and is used, these alone count. If they are fewer than `MIN_TO_STOP`, there
-    are none, and the chunks are unchanged. `ranked_rows` (n, k): BM25's ranking of each of the
-    `queries`, by rows of `chunks`.
+    Document-written queries are used together with those that a person or language model wrote; if
+    a file of validation queries was imported, these alone. With fewer than `MIN_TO_STOP` in all,
+    none is returned, and the chunks are unchanged. `ranked_rows` (n, k): BM25's ranking of each of
+    the `queries`, by rows of `chunks`.
     """
     store = context.store
     written: list[DocumentQuery] = []
@@ -138,13 +136,13 @@ def written_for_stopping(
     All queries of these documents, their copies and their versions are of split `validation`.
     """
     all_documents = {query.document_id for query in queries}
-    others = {query.document_id for query in queries if query.split != "validation"}
-    validation_documents = unrelated_documents(others, related) & all_documents
+    other_documents = {query.document_id for query in queries if query.split != "validation"}
+    validation_documents = unrelated_documents(other_documents, related) & all_documents
     present = {chunk.id for chunk in chunks} | {None}  # None: the whole document is the answer
     text_counts = Counter(query.text for query in written)
     usable = []
     for query in written_within(validation_documents, written):
-        # If a text has several answers, none of them is the one to find.
+        # Two documents with the same title: neither is the only right answer.
         if query.chunk_id in present and text_counts[query.text] == 1:
             usable.append(query)
     return usable
@@ -166,9 +164,9 @@ def generated_for_stopping(
 def without_answers(
     hard: NDArray[np.int64], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
 ) -> NDArray[np.int64]:
-    """Return rows of chunks (h, j), with −1 for chunks of a document that answers as a whole.
+    """Return the rows of competing chunks `hard` (h, j) without those that answer the query, too.
 
-    All of its chunks answer the query, so that none competes with the first one.
+    If a whole document answers a query, all of its chunks become −1.
     """
     owners = np.array([chunk.document_id for chunk in chunks])
     whole_answers = np.full(len(written), -1)  # (h,) ids of documents

@@ -6,10 +6,10 @@ from enum import IntEnum
 
 
 class Stream(IntEnum):
-    """A draw, whose random numbers come from [seed, stream, step or epoch].
+    """A purpose for which random numbers are drawn, by a generator of its own.
 
-    So no draw changes another one, and a resumed training draws the same. Another number changes
-    the results of a seed.
+    The generator is seeded by [seed, stream, step or epoch]: no draw changes another one, and a
+    resumed training draws the same. Changing a number below changes the results of every seed.
     """
 
     UNITS = 1
@@ -26,7 +26,7 @@ class Stream(IntEnum):
 def torch_seed(seed: int, step: int, rank: int) -> int:
     """Return the seed of torch's generator, which draws a step's dropout.
 
-    No two steps of trainings with different seeds share one up to a million steps, and no two
-    processes (`rank`) do.
+    It differs between steps, between trainings with different seeds (up to a million steps), and
+    between processes (`rank`).
     """
     return seed * 1_000_003 + step + rank * 2**50

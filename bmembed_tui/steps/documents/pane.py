@@ -44,7 +44,7 @@ class DocumentsPane(DocumentsView):
         Binding("x", "remove", "remove a folder", id="documents.remove", show=False),
     ]
 
-    # What the project says
+    # Status and settings
 
     def enter(self) -> None:
         # The parent's width, since the pane's own is not known while it is hidden.
@@ -62,6 +62,7 @@ class DocumentsPane(DocumentsView):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
+        """Read the settings and the list of unread files, and draw both."""
         try:
             settings = await asyncio.to_thread(self.host.project.settings)
             self._settings_error = None
@@ -75,16 +76,17 @@ class DocumentsPane(DocumentsView):
             self.draw()
 
     def _show_settings(self, settings: Settings) -> None:
+        """Show the folders and patterns of the settings that have changed."""
         if not self.is_attached:
             return
-        before = self.corpus
+        former_corpus = self.corpus
         corpus = settings.corpus
         self.corpus = corpus
-        if before is None or before.paths != corpus.paths:
-            places = self.host.project.sources(settings)
-            self.query_one(FolderTree).show_roots(list(zip(corpus.paths, places, strict=True)))
+        if former_corpus is None or former_corpus.paths != corpus.paths:
+            full_paths = self.host.project.sources(settings)
+            self.query_one(FolderTree).show_roots(list(zip(corpus.paths, full_paths, strict=True)))
         for name in ("include", "exclude"):
-            if before is None or getattr(before, name) != getattr(corpus, name):
+            if former_corpus is None or getattr(former_corpus, name) != getattr(corpus, name):
                 self.query_one(f"#{name}", PatternField).show(getattr(corpus, name))
         self._count()
 
@@ -113,21 +115,22 @@ class DocumentsPane(DocumentsView):
         self._is_scanning = True
         try:
             while self._wanted_scan != self.scanned and self._wanted_scan is not None:
-                wanted = self._wanted_scan
+                request = self._wanted_scan
                 await asyncio.sleep(QUIET_SECONDS if self.scanned else 0)
-                if wanted == self._wanted_scan:
-                    await self._scan_once(wanted)
+                if request == self._wanted_scan:
+                    await self._scan_once(request)
         finally:
             self._is_scanning = False
 
-    async def _scan_once(self, wanted: Scan) -> None:
+    async def _scan_once(self, request: Scan) -> None:
+        """Count the files that `request` selects, and draw the counts or the error."""
         try:
-            self._counts = await self.ask(wanted)
+            self._counts = await self.ask(request)
             self._scan_error = None
         except EngineError as error:
             self._counts = None
             self._scan_error = error
-        self.scanned = wanted
+        self.scanned = request
         if not self.is_attached:
             return
         self._draw_formats()
@@ -139,6 +142,7 @@ class DocumentsPane(DocumentsView):
 
     @on(Input.Submitted, "PatternField")
     def _submit_patterns(self) -> None:
+        """Save changed patterns; without a change, go to the first button."""
         if self._is_changed():
             self.save()
         else:
@@ -232,6 +236,7 @@ class DocumentsPane(DocumentsView):
 
     @work(exclusive=True, group="reading")
     async def _start(self, retry: bool) -> None:
+        """Start a run that reads the documents. `retry`: also those that failed before."""
         self._is_starting = True
         self.draw()
         try:

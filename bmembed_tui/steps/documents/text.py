@@ -1,4 +1,4 @@
-"""The words and rows of step Documents. Pure: what is known in, what is shown out."""
+"""The texts and table rows of step Documents, as pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ def format_status(
     *,
     is_reading: bool,
 ) -> Content:
-    """Return how far the documents are read, and what to do next."""
+    """Return how far the documents are read, and what to do next.
+
+    `scan`: the files that the folders contain now; None before they are counted. `error`: what is
+    wrong with the settings or the count.
+    """
     if is_reading:
         activity = format_activity(run) if run.current in STAGES else "▶ starting …"
         return plain(activity, "bold $text-accent")
@@ -53,17 +57,18 @@ def format_status(
 
 
 def _format_counts(status: ProjectStatus) -> str:
+    """Return `Read: 4 files with 132 documents, 140 chunks.` and what was left out."""
     files = status.counts.get("files", 0)
     documents = status.counts.get("documents", 0)
     chunks = format_count(status.counts.get("chunks", 0), "chunk")
-    container = ""
+    files_text = ""
     if files != documents:  # archives, and mails with attachments, contain several documents
-        container = f"{format_count(files, 'file')} with "
-    rest = ""
+        files_text = f"{format_count(files, 'file')} with "
+    left_out_text = ""
     left_out = _count_left_out(status)
     if left_out:
-        rest = f" Left out: {format_count(left_out, 'file')}."
-    return f"Read: {container}{format_count(documents, 'document')}, {chunks}.{rest}"
+        left_out_text = f" Left out: {format_count(left_out, 'file')}."
+    return f"Read: {files_text}{format_count(documents, 'document')}, {chunks}.{left_out_text}"
 
 
 def _count_left_out(status: ProjectStatus) -> int:
@@ -73,7 +78,7 @@ def _count_left_out(status: ProjectStatus) -> int:
 def format_left_out(status: ProjectStatus, total: int) -> str:
     """Return `Left out: 4 files, and 2 inside files`.
 
-    `total`: how many are left out. Those that are not files are parts of files that were read.
+    `total`: how many files and parts of files, such as entries of archives, are left out.
     """
     files = total
     if status.done("ingest"):
@@ -102,6 +107,7 @@ def build_format_rows(scan: Scanned | None) -> list[tuple[Text, Text, Text]]:
 
 
 def _build_row(name: str, files: int, size: int, style: str) -> tuple[Text, Text, Text]:
+    """Return a row of format, files and size, the numbers aligned to the right."""
     files_cell = rich_text(f"{files:,}", style)
     files_cell.justify = "right"
     size_cell = rich_text(size_text(size), style)
@@ -114,8 +120,9 @@ def build_skipped_rows(
 ) -> tuple[list[tuple[str, str]], int]:
     """Return (path, reason) of the first files that are left out, and how many there are.
 
-    Of `unread`, the last ingest's, only files that can be tried again count: `scan` lists what is
-    passed over now. A path that occurs in several folders is shown with its folder.
+    `unread`: the files that the last run could not read; only those that can be tried again are
+    returned. `scan`: the present count of the files, with those that are passed over now. A path
+    that occurs in several folders is shown with its folder.
     """
     # `unread.files` and `scan.skipped` name only the first files; the totals count all. A file is
     # known by its folder and its path.

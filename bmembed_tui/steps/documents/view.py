@@ -102,7 +102,7 @@ class DocumentsView(StepPane):
         if event.data_table.has_focus:
             self.call_after_refresh(self.query_one("#skipped-why").scroll_visible, animate=False)
 
-    # What is known
+    # State
 
     def _is_changed(self) -> bool:
         return any(field.is_changed for field in self.query(PatternField))
@@ -110,6 +110,7 @@ class DocumentsView(StepPane):
     def is_reading(self) -> bool:
         """Return whether a run reads the documents, or is about to."""
         run = self.host.run_state
+        # A run that has not reached its first stage counts if all its stages make search work.
         is_about_to = not run.current and run.stages.keys() <= set(SEARCH)
         is_at_own_stage = run.current in STAGES or is_about_to
         return self._is_starting or (self.host.is_busy and is_at_own_stage)
@@ -121,6 +122,7 @@ class DocumentsView(StepPane):
     # Drawing
 
     def draw(self) -> None:
+        """Draw the status line and the buttons."""
         if not self.is_attached:
             return
         is_reading = self.is_reading()
@@ -149,6 +151,7 @@ class DocumentsView(StepPane):
             table.add_row(*row)
 
     def _draw_note(self) -> None:
+        """Draw the note on patterns: a hint, or what changed patterns select."""
         note = HINT
         if self._is_changed():
             if self.scanned != self._wanted_scan:
@@ -162,6 +165,7 @@ class DocumentsView(StepPane):
         self.query_one("#patterns-note", SafeStatic).update(note)
 
     def _draw_skipped(self) -> None:
+        """Draw the table of files that are left out, if its rows have changed."""
         rows, total = build_skipped_rows(self._unread, self._counts)
         if rows != self._left_out:  # otherwise the cursor stays where it is
             self._left_out = rows
@@ -179,6 +183,7 @@ class DocumentsView(StepPane):
         self.query_one("#retry").display = bool(self._unread.retryable)
 
     def _draw_why(self, row: int) -> None:
+        """Show the whole path and reason of the file in a row."""
         text = ""
         if 0 <= row < len(self._left_out):
             path, reason = self._left_out[row]

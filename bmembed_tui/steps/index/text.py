@@ -1,4 +1,4 @@
-"""The words and numbers of step Index. Pure: state in, text out."""
+"""The texts of step Index, as pure functions."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def format_status(status: ProjectStatus, state: RunState, history: History) -> C
     return Content("\n").join(lines)
 
 
-def _format_line(head: str, text: str) -> Content:
-    return Content.assemble(plain(f"{head:<{HEAD}}", "bold"), plain(text))
+def _format_line(heading: str, text: str) -> Content:
+    return Content.assemble(plain(f"{heading:<{HEAD}}", "bold"), plain(text))
 
 
 def _format_seconds(record: StageRun) -> str:
@@ -58,14 +58,15 @@ def _format_seconds(record: StageRun) -> str:
 
 
 def _format_rankings(status: ProjectStatus, record: StageRun) -> str:
-    lists = record.summary.get("queries", status.counts.get("queries", 0))
-    if not lists or not isinstance(lists, int):
+    """Return `132 lists, one for each query: its best 100 chunks, built in 3 s`."""
+    list_count = record.summary.get("queries", status.counts.get("queries", 0))
+    if not list_count or not isinstance(list_count, int):
         return "none: without training queries, nothing can be trained"
     k = record.summary.get("k")
     depth = ""
     if isinstance(k, int):
         depth = f": its best {k:,} chunks"
-    return f"{lists:,} lists, one for each query{depth}{_format_seconds(record)}"
+    return f"{list_count:,} lists, one for each query{depth}{_format_seconds(record)}"
 
 
 def _format_details(status: ProjectStatus, record: StageRun) -> Iterator[Content]:

@@ -35,8 +35,8 @@ def build_common_keys() -> list[BindingType]:
 class AskingScreen(Screen[bool], Generic[Item]):
     """Asks about `items`, one at a time. Closes with whether anything was answered.
 
-    Subclasses find the items (`find_items`, `find_own`), show one (`show_item`), and save or take
-    back an answer (`keep`).
+    An item is a question with two lists to compare, or a passage to judge. Subclasses find items
+    (`find_items`, `find_own`), show one (`show_item`), and save or take back an answer (`keep`).
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -78,13 +78,13 @@ class AskingScreen(Screen[bool], Generic[Item]):
         yield from ()
 
     async def find_items(self) -> list[Item]:
-        """Return what to ask about, and set `heading`. Raises EngineError."""
+        """Return the items to ask about, and set `heading`. Raises EngineError."""
         raise NotImplementedError
 
     async def find_own(self, query: str) -> list[Item]:
-        """Return what to ask about a question that the user types.
+        """Return the items of a question that the user has typed.
 
-        Empty where its answer would change nothing. Raises EngineError.
+        Empty where no answer would change anything. Raises EngineError.
         """
         raise NotImplementedError
 
@@ -132,6 +132,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
 
     @work(exclusive=True, group="asking")
     async def _begin(self) -> None:
+        """Find the items and show the first, or the error."""
         try:
             self.items = await self.find_items()
             await self._show_current()
@@ -211,7 +212,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
 
     @work(group="asking")
     async def _take_back(self) -> None:
-        """Show the item before, and take its answer back."""
+        """Go back to the item before the current one, and take its answer back."""
         try:
             if self.place - 1 in self._answered:
                 await self.keep(self.items[self.place - 1], None)
@@ -226,6 +227,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
 
     @on(Input.Submitted, "#asking-own")
     def _ask_own(self, event: Input.Submitted) -> None:
+        """Ask about the question that the user has typed."""
         event.stop()
         query = event.value.strip()
         if query and not self._is_busy:
@@ -235,6 +237,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
 
     @work(group="asking")
     async def _begin_own(self, query: str) -> None:
+        """Insert the items of the user's question before the current one, and show them."""
         try:
             new_items = await self.find_own(query)
             self._insert_items(new_items)
@@ -251,7 +254,7 @@ class AskingScreen(Screen[bool], Generic[Item]):
             self.fail(error)
 
     def _insert_items(self, new_items: list[Item]) -> None:
-        """Ask about these next."""
+        """Insert items at the current place, and shift the indices of answered items after it."""
         self.items[self.place : self.place] = new_items
         answered_before = {index for index in self._answered if index < self.place}
         answered_after = self._answered - answered_before

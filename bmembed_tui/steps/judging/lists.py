@@ -105,6 +105,7 @@ class ListsScreen(AskingScreen[str]):
             self._draw()
 
     def _draw(self) -> None:
+        """Draw both lists of the current question at the present width."""
         if self._lists is None or not self.is_attached:
             return
         width = self.query_one("#asking-body").scrollable_content_region.width
@@ -161,6 +162,7 @@ def format_list(title: str, passages: Sequence[ListedPassage], width: int) -> Co
 
 
 def _format_passage(passage: ListedPassage, room: int) -> Content:
+    """Return the rows of a passage: its rank, title and place, then its snippet."""
     hit = passage.hit
     place = format_place(hit)
     if place:

@@ -60,9 +60,9 @@ class PassagesScreen(AskingScreen[AskedPassage]):
 
     async def show_item(self, item: AskedPassage) -> None:
         passage = item.passage
-        where = " › ".join(filter(None, (passage.path, passage.place, *passage.headings)))
+        place_text = " › ".join(filter(None, (passage.path, passage.place, *passage.headings)))
         self.query_one("#passage-place", SafeStatic).update(
-            plain(f"{where}\n", "$text-accent", lines=True)
+            plain(f"{place_text}\n", "$text-accent", lines=True)
         )
         self.query_one("#passage-text", SafeStatic).update(plain(passage.text, lines=True))
 

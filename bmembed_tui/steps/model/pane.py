@@ -134,7 +134,7 @@ class ModelPane(StepPane):
         if self.host.pane is self and not self.query_one(ChangeLine).waiting:
             self.load()
 
-    # What is set
+    # Settings
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
@@ -143,14 +143,14 @@ class ModelPane(StepPane):
         answer = await await_or_show_error(self, self.ask(ReadSettings()), show_error)
         if answer is None:
             return
-        former = self._settings
+        former_settings = self._settings
         self._settings = validate(answer.settings)
         self._preset_values = answer.preset
-        # Otherwise what is typed, but not yet proposed, stays.
-        if former is None or former.encoder != self._settings.encoder:
+        # Without a change of the encoder, keep what is typed and not yet proposed.
+        if former_settings is None or former_settings.encoder != self._settings.encoder:
             self._show_configured_encoder()
         self._show_choices()
-        if former != self._settings:
+        if former_settings != self._settings:
             self.examine()
 
     @property
@@ -259,10 +259,11 @@ class ModelPane(StepPane):
         if self._encoder.model != path or self._encoder.endpoint or self._encoder.endpoint_model:
             self.query_one(ChangeLine).propose({"encoder.model": path, **NO_SERVER})
 
-    # What is wanted
+    # Choosing
 
     @on(ChoiceRow.Chosen)
     def _take_choice(self, event: ChoiceRow.Chosen) -> None:
+        """Propose a device, precision or preset, or show the fields of another kind of encoder."""
         change = self.query_one(ChangeLine)
         if event.row.id in KEYS:
             change.propose({KEYS[event.row.id]: event.value})
@@ -286,6 +287,7 @@ class ModelPane(StepPane):
 
     @on(ModelList.Chosen)
     def _take_model(self, event: ModelList.Chosen) -> None:
+        """Check the chosen encoder; fetch one of the catalogue when it is chosen twice."""
         if isinstance(event.model, EncoderOffer):
             if self._fetcher.confirm(event.model.name, event.model.size):
                 self.fetch(event.model)
@@ -308,6 +310,7 @@ class ModelPane(StepPane):
     @on(Input.Submitted, "#model-endpoint-model")
     @on(Button.Pressed, "#model-server")
     def _use_server(self) -> None:
+        """Propose the server that was typed."""
         address = self.query_one("#model-endpoint", Input).value.strip()
         model = self.query_one("#model-endpoint-model", Input).value.strip()
         if address:
@@ -320,6 +323,7 @@ class ModelPane(StepPane):
     @on(Input.Submitted, "#model-folder")
     @on(Button.Pressed, "#model-check")
     def _check_folder(self) -> None:
+        """Check the encoder in the folder that was typed."""
         path = self.query_one("#model-folder", PathField).path
         if path is not None:
             self.check(str(path))
@@ -328,6 +332,7 @@ class ModelPane(StepPane):
 
     @on(ChangeLine.Written)
     def _show_written(self, event: ChangeLine.Written) -> None:
+        """Show the settings that were just written."""
         self._settings = validate(event.settings)
         self._show_configured_encoder()
         self.host.load()

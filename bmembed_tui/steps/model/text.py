@@ -89,15 +89,15 @@ def format_topic(findings: Iterable[Finding], topic: str) -> Content:
 
 
 def format_machine(findings: Iterable[Finding]) -> Content:
-    """Return the findings on memory, disk and the rest.
+    """Return the findings that concern no choice of the step, such as memory and disk.
 
     Problems come first, with what to do. Topics that are not in `MACHINE` are shown only as
     problems.
     """
-    shown = [finding for finding in findings if finding.topic not in TOPICS_OF_CHOICES]
-    lines = [finding for finding in shown if finding.state == "problem"]
+    machine_findings = [finding for finding in findings if finding.topic not in TOPICS_OF_CHOICES]
+    lines = [finding for finding in machine_findings if finding.state == "problem"]
     for topic in MACHINE:
-        for finding in filter_topic(shown, topic):
+        for finding in filter_topic(machine_findings, topic):
             if finding.state != "problem":
                 lines.append(replace(finding, follows=""))
     return Content("\n").join(_format_finding(finding, f"{finding.topic}: ") for finding in lines)

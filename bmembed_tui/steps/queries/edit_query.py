@@ -98,6 +98,7 @@ class EditQueryDialog(ModalScreen[QueryInChunk | None]):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
+        """Show the chunk that the query was made from."""
         note = self.query_one("#edit-note", SafeStatic)
         query = await await_or_show_error(self, self._ask(ReadQuery(self._row.id)), note.update)
         if query is not None:

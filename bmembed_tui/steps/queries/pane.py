@@ -75,7 +75,7 @@ class QueriesPane(StepPane):
         yield QuerySource(self.ask, self.host.project.path, id="queries-source")
         yield QueryList(self.ask, id="queries-list")
 
-    # What changed
+    # Hooks
 
     def enter(self) -> None:
         self.draw()
@@ -94,11 +94,12 @@ class QueriesPane(StepPane):
 
     @on(QuerySample.Changed)
     def draw(self) -> None:
+        """Draw the state, the chosen view and the buttons."""
         status = self.host.status
         run = self.host.run_state
-        before = self.state
+        former_state = self.state
         self.state = find_queries_state(status, run, self.host.is_busy)
-        has_ended = before == "running" and self.state != "running"
+        has_ended = former_state == "running" and self.state != "running"
         if has_ended:
             self._view = ""
         text = format_state(self.state, status, run)
@@ -111,6 +112,7 @@ class QueriesPane(StepPane):
             self.focus_primary()
 
     def _draw_view(self, *, has_queries: bool) -> None:
+        """Show the table of queries, or where queries come from."""
         shows_table = has_queries and self._view != "source"
         row = self.query_one("#queries-view", ChoiceRow)
         row.display = has_queries
@@ -127,6 +129,7 @@ class QueriesPane(StepPane):
             self.refresh_bindings()
 
     def _draw_buttons(self, is_paused: bool) -> None:
+        """Label the first button, and show the others that the state allows."""
         primary = self.query_one("#primary", SafeButton)
         primary.label = PRIMARY_LABELS[self.state]
         primary.disabled = self.state == "running"
@@ -147,7 +150,7 @@ class QueriesPane(StepPane):
             self.query_one(QueryList).read()
         self.query_one(QuerySource).load(discard_typed=discard_typed)
 
-    # How they are made
+    # The source of the queries
 
     def action_sample(self) -> None:
         self._view = "source"

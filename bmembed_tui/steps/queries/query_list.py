@@ -131,12 +131,14 @@ class QueryList(Vertical):
 
     @work(group="delete")
     async def _delete(self, ids: list[int]) -> None:
+        """Delete queries after a question, and then allow the next question."""
         try:
             await self._delete_after_question(ids)
         finally:
             self._is_deleting = False
 
     async def _delete_after_question(self, ids: list[int]) -> None:
+        """Ask the user, delete the queries with these ids, and report how many there were."""
         text = (
             "What is deleted stays deleted when queries are made again. Ranking and training become"
             " stale."
@@ -161,6 +163,7 @@ class QueryList(Vertical):
     # Reading
 
     def _build_request(self) -> ReadQueries:
+        """Return a request for the queries that the filters select."""
         kind = self.query_one("#list-kind", ChoiceRow).value
         split = self.query_one("#list-split", ChoiceRow).value
         text = self.query_one("#list-find", Input).value.strip()
@@ -177,13 +180,13 @@ class QueryList(Vertical):
         self._is_fetching = True
         try:
             await asyncio.sleep(wait)
-            shown = len(self.table.queries)
+            row_count = len(self.table.queries)
             if more:
-                offset = shown
+                offset = row_count
                 limit = PAGE
             else:
                 offset = 0
-                limit = max(PAGE, shown)
+                limit = max(PAGE, row_count)
             request = replace(self._build_request(), offset=offset, limit=limit)
             answer = await self._ask(request)
             if self.is_attached:
@@ -204,6 +207,7 @@ class QueryList(Vertical):
             self._show_filters(self._page)
 
     def _show_answer(self, answer: QueryPage) -> None:
+        """Show the counts, the filters and the query at the cursor."""
         self._page = answer
         self.query_one("#list-counts", SafeStatic).update(format_counts(answer))
         if self._shows_rejected:
@@ -217,6 +221,7 @@ class QueryList(Vertical):
         self._show_detail()
 
     def _show_filters(self, page: QueryPage) -> None:
+        """Show the kinds and splits to choose from; `left out` is offered as a split."""
         self._show_filter("#list-kind", page.kinds)
         splits = dict(page.splits)
         left_out = sum(page.rejected.values())
@@ -225,6 +230,7 @@ class QueryList(Vertical):
         self._show_filter("#list-split", splits)
 
     def _show_filter(self, row_id: str, counts: Mapping[str, int]) -> None:
+        """Show the choices of one filter, with counts if there is room."""
         with_counts = self.size.width >= WIDE
         choices = [(ALL, ALL)]
         for key, number in counts.items():
@@ -242,6 +248,7 @@ class QueryList(Vertical):
 
     @on(DataTable.RowHighlighted)
     def _show_detail(self) -> None:
+        """Show the query at the cursor in full, with its source and why it was left out."""
         row = self.table.current
         detail = self.query_one("#list-detail", SafeStatic)
         detail.display = row is not None

@@ -34,7 +34,7 @@ async def make_sample(project: Path) -> Sample:
 
 
 class QuerySample(Container):
-    """A sample of queries with the kept share, an estimate, and the highlighted one's chunk.
+    """A sample of queries, the share that is kept, an estimate, and the highlighted query's chunk.
 
     `project`: the folder of the project. The sample is made in a process of its own, which `stop`
     ends.
@@ -120,6 +120,7 @@ class QuerySample(Container):
         self._show_chunk(event.option_index)
 
     def _show_chunk(self, number: int) -> None:
+        """Show the chunk of a line, with the evidence of the line's query marked."""
         if not 0 <= number < len(self._lines):
             return
         chunk, query = self._lines[number]
@@ -134,6 +135,7 @@ class QuerySample(Container):
 
 
 def _format_line(chunk: SampledChunk, query: SampledQuery | None) -> Content:
+    """Return the line of a query, or of a chunk from which no query was made."""
     if query is None:
         problem = chunk.problem or "too little text"
         return plain(f"✗ no query from {chunk.path}: {problem}", "$text-muted")
@@ -145,16 +147,16 @@ def _format_line(chunk: SampledChunk, query: SampledQuery | None) -> Content:
 
 
 def format_sample(sample: Sample) -> Content:
-    """Return the kept share, and what the whole corpus would take."""
+    """Return the share of queries that are kept, and how long all queries would take."""
     if not sample.items:
         return plain("No query could be made from these chunks.", "bold")
-    total = 0
-    kept = 0
+    query_count = 0
+    kept_count = 0
     for chunk in sample.items:
-        total += len(chunk.queries)
-        kept += sum(query.kept for query in chunk.queries)
+        query_count += len(chunk.queries)
+        kept_count += sum(query.kept for query in chunk.queries)
     model = f" by {sample.model}" if sample.model else ""
-    share = f"{kept} of {total} queries kept ({sample.kept_share:.0%})"
+    share = f"{kept_count} of {query_count} queries kept ({sample.kept_share:.0%})"
     estimate = sample.estimate
     time = f"{duration(estimate.seconds)}{_format_check(estimate)}"
     return Content.assemble(
@@ -164,7 +166,7 @@ def format_sample(sample: Sample) -> Content:
 
 
 def _format_check(estimate: SampleEstimate) -> str:
-    """Return a note on the check by the base encoder, which no sample can time."""
+    """Return a note on the check by the base encoder, whose duration no sample shows."""
     if estimate.checked:
         return "; then the base encoder checks them against every chunk, which may take longer"
     return ""

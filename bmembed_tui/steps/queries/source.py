@@ -79,9 +79,9 @@ IMPORT_STALE = (
 class QuerySource(Vertical):
     """Shows and changes the section [queries] of the project's settings.
 
-    `ask`: sends requests to the engine. The owner says by `set_state` how far the queries are. The
-    first sample of `new` queries is made at once where it costs nothing. A server is used only when
-    the user says so, because it gets the documents' text.
+    `ask`: sends requests to the engine. The pane calls `set_state` when the state of the queries
+    changes. If no queries were made yet, a first sample is made at once where it needs no language
+    model. A server is used only when the user says so, because it gets the documents' text.
     """
 
     class Changed(Message):
@@ -128,7 +128,7 @@ class QuerySource(Vertical):
     def on_mount(self) -> None:
         self._show_backend("extractive")
 
-    # What is set
+    # Settings
 
     @work(exclusive=True, group="settings")
     async def load(self, *, discard_typed: bool = False) -> None:
@@ -147,6 +147,7 @@ class QuerySource(Vertical):
         self._sample_at_first()
 
     def _show(self, queries: QuerySettings) -> None:
+        """Show the settings in the fields."""
         self._queries = queries
         self.query_one(ChoiceRow).show(queries.backend)
         if queries.model:
@@ -161,6 +162,7 @@ class QuerySource(Vertical):
         return self._queries.backend if self._queries else ""
 
     def _show_backend(self, backend: str) -> None:
+        """Show what a backend does, its fields, and what it lacks."""
         missing = ""
         if backend == "gguf":
             missing = describe_missing("llm")
@@ -189,12 +191,14 @@ class QuerySource(Vertical):
 
     @property
     def imported_files(self) -> int:
+        """The number of imported files with queries; 0 where the folder cannot be read."""
         try:
             return len(list((self._project / "imports").glob("queries-*.jsonl")))
         except OSError:
             return 0
 
     def _format_imports(self) -> str:
+        """Return how many files were imported so far; empty for none."""
         count = self.imported_files
         if not count:
             return ""
@@ -241,10 +245,11 @@ class QuerySource(Vertical):
         self.stop()
         self.query_one(ChangeLine).clear()
 
-    # What is wanted
+    # Choosing
 
     @on(ChoiceRow.Chosen)
     def _choose_backend(self, event: ChoiceRow.Chosen) -> None:
+        """Propose the chosen backend, or ask for the value that it needs."""
         backend = event.value
         self._show_backend(backend)
         if backend == "gguf" and describe_missing("llm"):
@@ -265,7 +270,7 @@ class QuerySource(Vertical):
         return False
 
     def _propose(self, backend: str, settings: Mapping[str, Any]) -> None:
-        """Propose the backend and its other settings, as far as they are changes."""
+        """Propose those settings, and the backend, whose values differ from the present ones."""
         changes = {}
         for key, value in {"queries.backend": backend, **settings}.items():
             if value != getattr(self._queries, key.removeprefix("queries."), None):
@@ -292,6 +297,7 @@ class QuerySource(Vertical):
 
     @on(ModelList.Chosen)
     def _use_model(self, event: ModelList.Chosen) -> None:
+        """Propose the chosen model; fetch one of the catalogue when it is chosen twice."""
         if not event.model.here:
             if self._fetcher.confirm(event.model.name, event.model.size):
                 self.fetch(event.model.name, event.model.size)
@@ -318,6 +324,7 @@ class QuerySource(Vertical):
     @on(Input.Submitted, "#source-endpoint-model")
     @on(Button.Pressed, "#use-endpoint")
     def _use_endpoint(self) -> None:
+        """Propose the server that was typed."""
         settings = {
             "queries.endpoint": self.query_one("#source-endpoint", Input).value.strip(),
             "queries.endpoint_model": self.query_one("#source-endpoint-model", Input).value.strip(),
@@ -336,6 +343,7 @@ class QuerySource(Vertical):
     @on(Input.Submitted, "#source-import")
     @on(Button.Pressed, "#use-imported")
     def _import(self) -> None:
+        """Import the file that was typed."""
         path = self.query_one("#source-import", PathField).path
         if path is None:
             self.show_note(f"✗ {NEEDS['imported']}")
@@ -345,6 +353,7 @@ class QuerySource(Vertical):
 
     @work(exclusive=True, group="import")
     async def _import_file(self, file: str, backend: str) -> None:
+        """Import queries from a file, and propose the backend that uses them."""
         command = run_command("import-queries", str(self._project), file)
         output = await await_or_show_error(self, command, self.show_note)
         if output is None:
@@ -363,7 +372,8 @@ class QuerySource(Vertical):
 def read_typed_path(field: PathField) -> str:
     """Return the path in a field as a setting.
 
-    It is absolute if it was typed or picked so; a relative path starts at the project folder.
+    The path is absolute if it was typed or picked so. A relative path is taken from the project's
+    folder.
     """
     text = field.value.strip()
     path = field.path

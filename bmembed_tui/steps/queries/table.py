@@ -24,7 +24,7 @@ NEAR = PAGE // 4  # rows before the end at which the next page is requested
 
 
 class QueryTable(SafeTable):
-    """A line for each query; Space marks it. The owner answers `Wanted` with `fill`."""
+    """A line for each query; Space marks a query. The owner answers `Wanted` with `fill`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "mark", show=True),
@@ -80,12 +80,14 @@ class QueryTable(SafeTable):
         self._request_more()
 
     def _draw_columns(self, is_wide: bool) -> None:
+        """Make the columns; the query's text gets the width that the others leave."""
         self.clear(columns=True)
         columns = {"kind": KIND_WIDTH, "split": SPLIT_WIDTH}
         if is_wide:
             columns["document"] = DOCUMENT_WIDTH
-        used = PADDING + sum(width + PADDING for width in columns.values())
-        self._text_width = max(8, self.size.width - used - 1)  # a column at the right stays free
+        other_width = PADDING + sum(width + PADDING for width in columns.values())
+        # A column at the right stays free.
+        self._text_width = max(8, self.size.width - other_width - 1)
         for name, width in {"query": self._text_width, **columns}.items():
             self.add_column(name, width=width)
 

@@ -40,7 +40,7 @@ def find_queries_state(status: ProjectStatus, run: RunState, is_busy: bool) -> s
 
 
 def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
-    """Return what the user should know first; empty if there is nothing to say."""
+    """Return the line on the state, with what to do; empty if there is nothing to say."""
     if state == "unknown" and status.problem:
         return plain(f"✗ problem: {status.problem.what}", "bold $text-error")
     if state == "unknown":
@@ -72,9 +72,9 @@ def format_state(state: str, status: ProjectStatus, run: RunState) -> Content:
 
 
 def format_generation(run: RunState, history: History) -> Content:
-    """Return what the stage reports, or else what it reported last.
+    """Return the report of the stage `generate`, of the run in progress or the last one.
 
-    That is how a language model is asked, what that takes, what each filter leaves, and warnings.
+    The report has automatic choices, if a language model was used or could have been, and warnings.
     Empty if there is none of this.
     """
     stage = history.find_report(run, "generate")
@@ -91,7 +91,8 @@ def format_chunk(
 ) -> Content:
     """Return a chunk below its document's path and title, with the evidence marked.
 
-    `span`: where the evidence is in the chunk; None if it is not there, and then it follows.
+    `span`: the place of the evidence in the chunk. None if the chunk does not contain the evidence,
+    which then follows the chunk.
     """
     heading = [plain(path, "$text-muted"), plain(title, "bold")]
     head = Content("\n").join(part for part in heading if part.plain)

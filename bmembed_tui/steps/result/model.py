@@ -1,4 +1,4 @@
-"""The engine's report in the form that step Evaluate shows. Pure."""
+"""The engine's report in the form that step Evaluate shows, made by pure functions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,18 @@ STRICTER = (
     " number of encoders compared and for rare losses."
 )
 METRICS = ("ndcg@10", "hit@1", "hit@10", "mrr@10", "recall@10")
+# By the verdict on a difference.
 VERDICT_SIGNS = {"better": "▲", "worse": "▼", "no difference shown": "=", "proves nothing": "·"}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a system reaches, in percent.
+    """A system's value of a metric, in percent."""
 
-    `difference`: to base. `in_use`: whether search uses this system.
-    """
-
-    system: str
-    interval: Interval
-    difference: Difference | None = None
-    in_use: bool = False
+    system: str  # its name in the report, such as `adapted`
+    interval: Interval  # the value with its confidence interval
+    difference: Difference | None = None  # to the base encoder
+    in_use: bool = False  # whether search uses this system
 
     @property
     def name(self) -> str:
@@ -45,7 +43,7 @@ def list_figures(
 ) -> list[Figure]:
     """Return a figure for every measured system, in a fixed order.
 
-    `in_use`: the systems whose figures are those of what is in use.
+    `in_use`: the names under which `table` has what search uses.
     """
     figures = []
     for name in sort_systems(table.systems.keys() - find_twins(in_use)):
@@ -69,7 +67,7 @@ def explain_outdated(status: ProjectStatus) -> str:
 
 
 def format_caution(queries: QuerySetReport, outcomes: Collection[Outcome]) -> str:
-    """Return why the figures of these queries may mislead or look odd; empty where nothing does.
+    """Return why the figures of these queries may mislead or look odd; else empty.
 
     `outcomes`: the outcomes of the verdict's search modes.
     """

@@ -83,7 +83,7 @@ class ResultPane(StepPane):
         super().__init__(**options)
         self._result: EvaluationReport | None = None
         self._metric = METRICS[0]
-        self._query_set = 0  # counted from the set of the verdict on
+        self._query_set = 0  # the number of the shown set; 0 is the set of the verdict
         self._shows_worse = False
         self._shows_details = False
         self._shown_changes: tuple[Change, ...] = ()
@@ -114,6 +114,7 @@ class ResultPane(StepPane):
 
     @work(exclusive=True, group="report")
     async def load(self) -> None:
+        """Read the report and draw it; show the error if that fails."""
         try:
             self._result = await self.ask(ReadReport())
         except NotBuiltError:
@@ -145,6 +146,7 @@ class ResultPane(StepPane):
         return query_sets[(first + self._query_set) % len(query_sets)]
 
     def draw(self) -> None:
+        """Draw the verdict, and the details if they are shown."""
         result = self._result
         queries = self._queries
         self._draw_buttons()
@@ -165,6 +167,7 @@ class ResultPane(StepPane):
         return max(40, self.query_one("#result-scroll").scrollable_content_region.width - 1)
 
     def _draw_figures(self, queries: QuerySetReport, result: EvaluationReport) -> None:
+        """Draw the figures of a query set by the chosen metric, and their caution."""
         table = queries.comparison
         title = f"{metric_name(self._metric)} in percent, {table.queries} {queries.name} · ✓ in use"
         if table.left_out:
@@ -176,6 +179,7 @@ class ResultPane(StepPane):
         self.query_one("#caution", SafeStatic).update(f"! {caution}" if caution else "")
 
     def _draw_changes(self, queries: QuerySetReport) -> None:
+        """Draw the queries that have gained most, or those that have lost most."""
         changes = queries.changes
         if self._shows_worse:
             self._shown_changes = changes.worse
@@ -222,7 +226,7 @@ class ResultPane(StepPane):
         self.query_one("#open-report").disabled = self._result is None
         self.query_one("#export").disabled = self._result is None
 
-    # Doing
+    # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("details", "metric", "queries", "changes", "open_report", "copy_path"):
@@ -296,7 +300,7 @@ class ResultPane(StepPane):
     def action_lists(self) -> None:
         """Compare the lists of two encoders.
 
-        If nothing is proved in one mode alone, that mode's lists are compared.
+        If semantic or hybrid search is the only mode without proof, its lists are compared.
         """
         from bmembed_tui.steps.judging.lists import ListsScreen
 

@@ -73,6 +73,7 @@ class AllProjectsScreen(Screen[None]):
 
     @on(Input.Submitted)
     def _submit(self, event: Input.Submitted) -> None:
+        """Search for a new query; if its hits are shown already, go to them."""
         query = event.value.strip()
         if query and query not in (self._searched_query, self._shown_query):
             self._searched_query = query
@@ -85,6 +86,7 @@ class AllProjectsScreen(Screen[None]):
 
     @work(exclusive=True, group="search")
     async def search(self, query: str) -> None:
+        """Ask all projects, and show their hits or the error."""
         self._say("searching …")
         arguments = ["search", "--all", "--json"]
         for path in list_recent_projects():
@@ -104,11 +106,11 @@ class AllProjectsScreen(Screen[None]):
 
     def _show(self, answers: Sequence[FoundIn]) -> None:
         """Show the first hit of each project, then the second of each, and so on."""
-        found: list[tuple[FoundIn, Hit]] = []
+        pairs: list[tuple[FoundIn, Hit]] = []
         for answer in answers:
             if answer.found:
-                found += [(answer, hit) for hit in answer.found.hits]
-        self.found = sorted(found, key=lambda pair: pair[1].rank)
+                pairs += [(answer, hit) for hit in answer.found.hits]
+        self.found = sorted(pairs, key=lambda pair: pair[1].rank)
         hits = []
         for rank, (answer, hit) in enumerate(self.found, 1):
             title = f"{answer.project}: {hit.title or hit.path}"

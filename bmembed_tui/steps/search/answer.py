@@ -39,7 +39,7 @@ class AnswerPanel(VerticalScroll):
 
     @dataclass
     class Jumped(Message):
-        """The user wants to see the hit of a number."""
+        """The user has pressed the number of a hit."""
 
         hit: Hit
 
@@ -98,6 +98,7 @@ class AnswerPanel(VerticalScroll):
 
 
 def _format_rows(answer: answers.Answer) -> Iterator[Content]:
+    """Return the sentences with the numbers of their hits, then a note on the state."""
     last = len(answer.sentences) - 1
     for number, sentence in enumerate(answer.sentences):
         marks = sentence.marks

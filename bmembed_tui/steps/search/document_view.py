@@ -24,7 +24,7 @@ ABOVE = 3  # lines shown above the place that is scrolled to
 class DocumentView(ScrollView, can_focus=True):
     """Text with a highlighted chunk and marked terms.
 
-    `Ready` is posted when it can be scrolled.
+    `Ready` is posted once the text is laid out and can be scrolled.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
@@ -75,10 +75,12 @@ class DocumentView(ScrollView, can_focus=True):
 
     @property
     def _fits(self) -> bool:
+        """Whether the rows are laid out for the present width."""
         return self._rows is not None and self._rows.width == self._room
 
     @property
     def rows(self) -> int:
+        """The number of rows; 0 before they are laid out."""
         if self._rows:
             return len(self._rows)
         return 0
@@ -124,6 +126,7 @@ class DocumentView(ScrollView, can_focus=True):
         self.call_after_refresh(self._scroll_to_goal)
 
     def _scroll_to_goal(self) -> None:
+        """Scroll to the goal, if the rows still fit the width."""
         if self._goal is None:
             return
         if not self._fits and self._text:

@@ -32,7 +32,8 @@ RANKERS = ("bm25", "semantic")
 class WhyDialog(ModalScreen[None]):
     """All that is known of a hit of `query`.
 
-    The encoder is asked about it, and may have to be loaded first.
+    The encoder is asked for the hit's ranks, and may have to be loaded first. `mode`: the mode that
+    found the hit; None for the project's default.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,12 +49,12 @@ class WhyDialog(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         hit = self._hit
-        where = " · ".join(filter(None, (hit.path, format_place(hit), format_origin(hit))))
+        place_text = " · ".join(filter(None, (hit.path, format_place(hit), format_origin(hit))))
         with Vertical(classes="dialog"):
             yield SafeStatic(f"Why hit {hit.rank}", classes="dialog-title")
             with VerticalScroll(classes="dialog-body"):
                 yield SafeStatic(plain(hit.title or hit.path, "bold"))
-                yield SafeStatic(plain(where, "$text-muted"))
+                yield SafeStatic(plain(place_text, "$text-muted"))
                 yield SafeStatic(plain(format_heading(hit)))
                 rankers = format_explanation(hit, None, "asking the encoder …")
                 yield SafeStatic(rankers, id="why-rankers")
@@ -66,6 +67,7 @@ class WhyDialog(ModalScreen[None]):
         self.load()
 
     def _set_focus(self) -> None:
+        """Focus the text if it can be scrolled, else the button."""
         scroll = self.query_one(VerticalScroll)
         if scroll.max_scroll_y:
             scroll.focus()
@@ -74,16 +76,17 @@ class WhyDialog(ModalScreen[None]):
 
     @work
     async def load(self) -> None:
-        text = self.query_one("#why-rankers", SafeStatic)
+        """Ask the engine for the ranks of the hit, and show them or the error."""
+        explanation_line = self.query_one("#why-rankers", SafeStatic)
 
         def show_error(error: Content) -> None:
             explanation = format_explanation(self._hit, None, "not known")
-            text.update(Content("\n").join([explanation, error]))
+            explanation_line.update(Content("\n").join([explanation, error]))
 
         request = self._ask(Explain(self._query, (self._hit.chunk_id,), self._mode))
         explained = await await_or_show_error(self, request, show_error)
         if explained is not None:
-            text.update(format_explanation(self._hit, explained))
+            explanation_line.update(format_explanation(self._hit, explained))
 
 
 def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "") -> Content:
@@ -106,7 +109,7 @@ def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "")
 def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
     """Return a ranker's rank, score and share of the score.
 
-    For a ranker that did not find the hit: its rank of the hit, where that is known.
+    A ranker that did not find the hit may still have ranked it: then that rank is returned.
     """
     ranked = hit.rankers.get(name)
     if ranked is None and name == "semantic":

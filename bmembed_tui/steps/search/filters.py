@@ -50,6 +50,7 @@ class FilterRow(Vertical):
 
     @property
     def filters(self) -> Filters:
+        """The filters that the fields and the chosen values describe."""
         return replace(
             self._chosen,
             paths=self.query_one("#filter-paths", Input).value,
@@ -90,6 +91,7 @@ class FilterRow(Vertical):
 
     @on(OptionList.OptionSelected)
     def _toggle_value(self, event: OptionList.OptionSelected) -> None:
+        """Turn the selected value into a filter, or no longer use it as one."""
         event.stop()
         self._chosen = self._chosen.toggle(*self._values[event.option_index])
         self.show_counts(self._counts)
@@ -97,6 +99,7 @@ class FilterRow(Vertical):
 
     @on(Button.Pressed)
     def clear(self, event: Button.Pressed | None = None) -> None:
+        """Remove all filters."""
         if event is not None:
             event.stop()
         self._chosen = Filters()

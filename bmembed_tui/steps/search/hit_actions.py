@@ -77,6 +77,7 @@ class HitActions(SearchView):
 
     @on(AnswerPanel.Jumped)
     def _go_to_source(self, event: AnswerPanel.Jumped) -> None:
+        """Select the hit whose number was pressed in the answer."""
         chunk_ids = [hit.chunk_id for hit in self.active_list.hits]
         if event.hit.chunk_id in chunk_ids:
             self.active_list.highlighted = chunk_ids.index(event.hit.chunk_id)

@@ -106,6 +106,7 @@ class HitList(Results):
             self._draw(self.highlighted or 0)
 
     def _draw(self, selected: int) -> None:
+        """Draw the hits, or the message if there are none. `selected`: the index of a hit."""
         width = self.scrollable_content_region.width
         rows = [(str(index), self._format_hit(hit, width)) for index, hit in enumerate(self.hits)]
         if rows:
@@ -115,6 +116,7 @@ class HitList(Results):
             self.highlighted = None
 
     def _format_hit(self, hit: Hit, width: int) -> Content:
+        """Return a hit as rows: rank and title, path and facts, and its snippet."""
         room = max(8, width - len(INDENT))
         verdict = ""
         style = ""
@@ -133,10 +135,10 @@ class HitList(Results):
             place = f" · {place}"
         path = fit_text(hit.path, room - len(place), keep_end=True)
         facts = (f"{path}{place}", format_more(hit), format_origin(hit), format_heading(hit))
-        where = fit_text(" · ".join(filter(None, facts)), room)
+        facts_row = fit_text(" · ".join(filter(None, facts)), room)
         return Content.assemble(
             *head,
-            plain(f"\n{INDENT}{where}", "$text-muted", lines=True),
+            plain(f"\n{INDENT}{facts_row}", "$text-muted", lines=True),
             *build_snippet_rows(hit, room),
         )
 
@@ -175,13 +177,13 @@ def build_snippet_rows(hit: Hit, room: int) -> Iterator[Content]:
     for number in range(first, last + 1):
         start, end = spans[number]
         text = mark_spans(hit.snippet[start:end].rstrip(), marks[number])
-        before = ""
-        after = ""
+        prefix = ""
+        suffix = ""
         if number == first and first > 0:
-            before = "… "
+            prefix = "… "
         if number == last and last < len(spans) - 1:
-            after = " …"
-        yield Content.assemble(plain(f"\n{INDENT}{before}", lines=True), text, plain(after))
+            suffix = " …"
+        yield Content.assemble(plain(f"\n{INDENT}{prefix}", lines=True), text, plain(suffix))
 
 
 def _shift_marks(marks: Sequence[Span], start: int, end: int) -> list[Span]:

@@ -25,15 +25,12 @@ _UNSPACED = re.compile(
 
 @dataclass(frozen=True)
 class Filters:
-    """What a hit must satisfy.
+    """What a hit must satisfy. Texts are as typed; empty ones allow everything."""
 
-    Paths and dates are as typed; empty ones allow everything. `values`: (facet, value).
-    """
-
-    paths: str = ""
-    after: str = ""
+    paths: str = ""  # patterns separated by commas, such as `contracts/**, *.md`
+    after: str = ""  # a date, such as `2026-11-30`
     before: str = ""
-    values: tuple[tuple[str, str], ...] = ()
+    values: tuple[tuple[str, str], ...] = ()  # (facet, value), such as ("language", "de")
 
     @property
     def count(self) -> int:
@@ -45,7 +42,7 @@ class Filters:
         return tuple(value for name, value in self.values if name == facet)
 
     def toggle(self, facet: str, value: str) -> Filters:
-        """Return the filters with a value of a facet, or without it if it is chosen already."""
+        """Return the filters with another value of a facet, or without a value already chosen."""
         pair = (facet, value)
         if pair in self.values:
             return replace(self, values=tuple(other for other in self.values if other != pair))
@@ -128,22 +125,19 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a mode found for a question.
-
-    `by`: the mode that found the hits, which may be another one while the encoder loads.
-    `reranking`: whether the hits are still being reranked.
-    """
+    """What a mode found for a question."""
 
     question: Question
-    by: str
+    by: str  # the mode that found the hits; `bm25` for any mode while the encoder loads
     hits: tuple[Hit, ...]
-    note: str = ""
+    note: str = ""  # what the engine says about the search
     seconds: float = 0.0
     error: str = ""
+    # By facet and value, the number of documents.
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    suggestion: str = ""
+    suggestion: str = ""  # the query in the spelling of the documents
     reranked: Reranked | None = None
-    reranking: bool = False
+    reranking: bool = False  # whether the hits are still being reranked
 
 
 def collect_terms(query: str, hits: Iterable[Hit]) -> tuple[str, ...]:

@@ -107,15 +107,16 @@ class SearchPane(RerankerActions):
         self._draw_frame()
 
     def show_status(self, status: ProjectStatus) -> None:
+        """Search again if what is searched has changed, or if the last search failed."""
         is_indexed = status.built("index")
-        before = self._searched
-        self._searched = {**before, "is indexed": is_indexed}
+        former_state = self._searched
+        self._searched = {**former_state, "is indexed": is_indexed}
         for name in ("index", "embed"):
             stage = status.stage(name)
-            # A stage that becomes stale is searched as before.
-            if stage.state != "stale" or name not in before:
+            # A stage that becomes stale keeps what it has built, and search goes on using that.
+            if stage.state != "stale" or name not in former_state:
                 self._searched[name] = stage.state, stage.fingerprint
-        if self._searched != before:
+        if self._searched != former_state:
             self._forget_hits()
             if is_indexed and self.host.pane is self:
                 self._open(focus=self.screen.focused in (None, self.query_one("#primary")))
@@ -181,6 +182,7 @@ class SearchPane(RerankerActions):
         self._delays[name] = self.set_timer(seconds, call)
 
     def _search(self) -> None:
+        """Search for what is typed, unless the filters are wrong or there is no index."""
         question = self.question
         problem = question.filters.find_problem()
         self._problem = f"✗ {problem}" if problem else ""
@@ -207,6 +209,7 @@ class SearchPane(RerankerActions):
         self._draw_side()
 
     def _show_answer(self, mode: str) -> None:
+        """Draw the new answer of a mode, and read the judgments of its hits soon."""
         if not self.is_attached:
             return
         self._draw_hits()
@@ -243,6 +246,7 @@ class SearchPane(RerankerActions):
 
     @on(Input.Submitted, "#search-query")
     def _go_to_hits(self, event: Input.Submitted) -> None:
+        """Go to the hits on Enter; to the examples if nothing is typed."""
         event.stop()
         if not self.host.status.built("index"):
             self.host.make_searchable()
@@ -267,6 +271,7 @@ class SearchPane(RerankerActions):
             self._draw_status()
 
     def action_mode(self, mode: str) -> None:
+        """Switch to a mode, and search in it."""
         has_focus = isinstance(self.screen.focused, HitList)
         self.mode = mode
         if mode != ALL:

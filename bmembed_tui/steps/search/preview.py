@@ -69,6 +69,7 @@ class PreviewScreen(Screen[None]):
 
     @work(exclusive=True, group="load")
     async def load(self) -> None:
+        """Read the document, find the terms in it, and show it or the error."""
         try:
             document = await self._ask(ReadDocument(self._hit.document_id))
         except EngineError as error:
@@ -105,12 +106,13 @@ class PreviewScreen(Screen[None]):
         else:
             lines = self._text.count("\n") + 1
             parts += [f"{format_count(lines, 'line')} in all", self._format_matches()]
-        rest = " · " + " · ".join(filter(None, parts))
-        path_room = self.app.size.width - len(rest) - 2  # a blank at both sides of the line
+        facts = " · " + " · ".join(filter(None, parts))
+        path_room = self.app.size.width - len(facts) - 2  # a blank at both sides of the line
         path = fit_text(self._hit.path, max(10, path_room), keep_end=True)
-        self.query_one("#preview-place", SafeStatic).update(plain(path + rest, "$text-muted"))
+        self.query_one("#preview-place", SafeStatic).update(plain(path + facts, "$text-muted"))
 
     def _format_matches(self) -> str:
+        """Return `match 3 of 12`, or `12 matches` if none is the current one."""
         total = f"{len(self._matches):,}"
         if len(self._matches) >= MAX_MATCHES:
             total += "+"

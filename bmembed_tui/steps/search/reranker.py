@@ -72,6 +72,7 @@ class RerankerActions(HitActions):
         self.app.push_screen(RerankerDialog(self.ask), self._take_choice)
 
     def _take_choice(self, changed: bool | None) -> None:
+        """Search again after the dialog. `changed`: whether a setting was changed."""
         if changed and self.is_attached:
             self.host.load()
         # Measuring may have ended the reranking of the present hits.
@@ -112,12 +113,14 @@ class RerankerDialog(ModalScreen[bool]):
 
     @work(exclusive=True, group="settings")
     async def load(self) -> None:
+        """Read the settings, show them, and list the rerankers."""
         answer = await await_or_show_error(self, self._ask(ReadSettings()), self._show_speed)
         if answer is not None:
             self._show(validate(answer.settings).search)
             self.query_one(ModelList).find(find_rerankers())
 
     def _show(self, settings: SearchSettings) -> None:
+        """Show when hits are reranked, and how fast the chosen reranker is."""
         self._settings = settings
         row = self.query_one(ChoiceRow)
         row.show(settings.rerank)
@@ -149,6 +152,7 @@ class RerankerDialog(ModalScreen[bool]):
 
     @on(ModelList.Chosen)
     def _choose_model(self, event: ModelList.Chosen) -> None:
+        """Propose the chosen reranker; fetch one of the catalogue when it is chosen twice."""
         model: ListedModel = event.model
         if not model.here:
             if self._fetcher.confirm(model.name, model.size):
@@ -241,6 +245,7 @@ def format_reranker(model: ListedModel, *, is_chosen: bool) -> Content:
 
 
 def _format_languages(model: ListedModel) -> str:
+    """Return `many languages`, `12 languages`, or up to five codes such as `de, en`."""
     if "*" in model.languages:
         return "many languages"
     if len(model.languages) > 5:

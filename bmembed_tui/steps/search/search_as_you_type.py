@@ -1,6 +1,6 @@
 """Searches while the user types: the newest question wins.
 
-Keyword search answers while the encoder takes long.
+Keyword search stands in for modes that take long, as while the encoder is loading.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ class Searching:
     """The question, and the newest answer of each mode.
 
     `changed` is called with the mode of each new answer, and with "" once the encoder is loaded.
-    `encoder`: "" before the first search, `loading`, or `ready`. `pending`: the modes that are
-    searching. `rerank_pause`: seconds without a key before hits are sent to a server. `patience`:
-    see `PATIENCE`. The searches of a mode form a series, so that the engine can skip those that a
-    newer one has replaced.
+    `patience`: see `PATIENCE`. The searches of a mode form a series, so that the engine can skip
+    those that a newer one has replaced.
     """
 
     def __init__(
@@ -44,18 +42,19 @@ class Searching:
         self._patience = patience
         self.question = Question("")
         self.answers: dict[str, Answer] = {}
-        self.pending: set[str] = set()
-        self.encoder = ""
-        self.rerank_pause = 0.0
+        self.pending: set[str] = set()  # the modes that are searching
+        self.encoder = ""  # `loading` or `ready`; empty before the first search
+        self.rerank_pause = 0.0  # seconds without a key before hits are sent to a server
         self._uses_keywords = False  # whether keyword search answers for modes that take long
 
     def warm_up(self) -> None:
-        """Have the engine load the encoder, unless it has, or is about to."""
+        """Have the engine load the encoder, unless that was requested before."""
         if not self.encoder:
             self.encoder = "loading"
             self._start(self._warm_up, "warm")
 
     async def _warm_up(self) -> None:
+        """Wait until the encoder is loaded, and report that."""
         try:
             await self._ask(WarmUp())
         except GoneError:
@@ -81,14 +80,14 @@ class Searching:
         if question.empty:
             return
         self.warm_up()
-        wanted = set(MODES if mode == ALL else (mode,))
+        wanted_modes = set(MODES if mode == ALL else (mode,))
         if self._uses_keywords:
-            wanted.add("bm25")
+            wanted_modes.add("bm25")
         elif mode != "bm25":
             self._start(partial(self._fall_back_to_keywords, question), "fallback")
-        for wanted_mode in MODES:
-            if wanted_mode in wanted and (again or not self._is_answered(wanted_mode)):
-                self._begin(question, wanted_mode)
+        for candidate in MODES:
+            if candidate in wanted_modes and (again or not self._is_answered(candidate)):
+                self._begin(question, candidate)
 
     def _begin(self, question: Question, mode: Mode) -> None:
         self.pending.add(mode)
@@ -121,6 +120,10 @@ class Searching:
         return answer
 
     async def _search(self, question: Question, mode: Mode) -> None:
+        """Search in a mode and accept the answer.
+
+        If the project has a reranker, then accept the reranked answer.
+        """
         started = time.perf_counter()
         try:
             request = question.filters.build_request(
@@ -130,10 +133,10 @@ class Searching:
                 by_document=question.by_document,
                 by_date=question.by_date,
             )
-            found = await self._ask(request)
-            answer = build_answer(question, found, started)
+            response = await self._ask(request)
+            answer = build_answer(question, response, started)
             self._accept(question, mode, answer)
-            if found.can_rerank:  # these hits are shown until they are reranked
+            if response.can_rerank:  # these hits are shown until they are reranked
                 await asyncio.sleep(self.rerank_pause)
                 reranked = await self._rerank(request, answer, started)
                 self._accept(question, mode, reranked)
@@ -145,13 +148,13 @@ class Searching:
 
     async def _rerank(self, request: Search, answer: Answer, started: float) -> Answer:
         """Return the answer to the same search with the reranker, or `answer` if that fails."""
-        # With None, the project's settings decide: they have a reranker.
+        # None leaves the choice to the project's settings, which name a reranker.
         reranking = replace(request, rerank=None, series=f"reranked-{request.mode}")
         try:
-            found = await self._ask(reranking)
+            response = await self._ask(reranking)
         except EngineError:
             return replace(answer, reranking=False)
-        return build_answer(answer.question, found, started)
+        return build_answer(answer.question, response, started)
 
     def _accept(self, question: Question, mode: str, answer: Answer) -> None:
         """Keep an answer, unless there is another question by now."""
@@ -162,7 +165,7 @@ class Searching:
 
 
 def build_answer(question: Question, found: Found, started: float) -> Answer:
-    """Return what was found. `started`: when the search began, by `time.perf_counter`."""
+    """Return what the step shows of an engine's answer. `started`: by `time.perf_counter`."""
     note = add_app_keys(" ".join(found.notes), found.commands)
     if found.suggestion:
         note += " F4 takes the correction."
@@ -205,6 +208,7 @@ class Judgments:
         self._start(partial(self._read, query), "judgments")
 
     async def _read(self, query: str) -> None:
+        """Read the judgments of the query, unless there is another query by now."""
         try:
             answer = await self._ask(ReadJudgments(query))
         except EngineError:

@@ -29,6 +29,7 @@ class SidePreview(DocumentView, can_focus=False):
 
     @work(exclusive=True, group="side")
     async def _read(self, hit: Hit, terms: Sequence[str]) -> None:
+        """Read the document of a hit, and show it with the terms marked."""
         try:
             document = await self._ask(ReadDocument(hit.document_id))
         except EngineError:

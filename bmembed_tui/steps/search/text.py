@@ -1,4 +1,4 @@
-"""The words of step Search."""
+"""The texts of step Search, as pure functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def format_nothing(run: RunState, running: bool) -> str:
 
 
 def format_offer(status: ProjectStatus, key: str) -> str:
-    """Return what search lacks and the key that mends it; empty where nothing is lacking."""
+    """Return what search lacks and which key adds it; empty where nothing is lacking."""
     if not status.built("embed"):
         return (
             f"Keywords only so far. {key} embeds the documents: search then finds by meaning, too."
@@ -53,7 +53,7 @@ def format_offer(status: ProjectStatus, key: str) -> str:
 
 
 def format_embedding(run: RunState) -> str:
-    """Return how far embedding is; empty where no run is at it."""
+    """Return how far embedding is; empty where no run is embedding."""
     if run.current != "embed":
         return ""
     progress = format_progress(run, "  ", with_bar=True)
@@ -127,8 +127,8 @@ def format_everywhere(query: str, answers: Sequence[FoundIn]) -> str:
             hits += len(answer.found.hits)
         if answer.problem:
             problems.append(f"✗ {answer.project}: {answer.problem.what}")
-    where = format_count(projects, "project")
-    return "\n".join([f"{format_count(hits, 'hit')} in {where} for: {query}", *problems])
+    projects_text = format_count(projects, "project")
+    return "\n".join([f"{format_count(hits, 'hit')} in {projects_text} for: {query}", *problems])
 
 
 def format_judgment(rank: int, relevant: bool | None, queries: int) -> str:

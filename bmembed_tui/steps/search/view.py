@@ -47,11 +47,11 @@ class SearchView(StepPane):
             mode: SafeStatic("", classes="search-head") for mode in MODES
         }
         self._drawn: dict[str, Answer] = {}  # by mode, the answer whose hits are shown
-        self._flash = ""  # what the last action has to say
+        self._flash = ""  # the message of the last action
         self._problem = ""  # what is wrong with the filters
-        self._written: dict[str, str] = {}  # by the widget's selector
+        self._written: dict[str, str] = {}  # by a widget's selector, the text that it shows
         self._delays: dict[str, Timer] = {}  # by the name of the delayed call
-        self._searched: dict[str, object] = {}  # the state of the artifacts that are searched
+        self._searched: dict[str, object] = {}  # by name, the state of what is searched
 
     # Widgets
 
@@ -79,6 +79,7 @@ class SearchView(StepPane):
     # Questions
 
     def _start(self, work: WorkType[None], group: str) -> None:
+        """Start work in a named group, and cancel what is still in progress in that group."""
         self.run_worker(work, group=group, exclusive=True)
 
     def _show_answer(self, mode: str) -> None:
@@ -103,6 +104,7 @@ class SearchView(StepPane):
 
     @property
     def question(self) -> Question:
+        """The query, the filters and the order on the screen."""
         row = self.query_one(FilterRow)
         return Question(
             self.query_one(QueryInput).value,
@@ -128,6 +130,7 @@ class SearchView(StepPane):
         return self.active_list.current
 
     def _draw_frame(self) -> None:
+        """Draw everything but the hits: which parts are visible, and the lines above the hits."""
         is_indexed = self.host.status.built("index")
         is_empty = self.question.empty
         is_narrow = self.app.size.width < WIDE
@@ -166,7 +169,7 @@ class SearchView(StepPane):
             self.query_one(QueryInput).focus()
 
     def _draw_offer(self) -> None:
-        """Draw what search lacks and the key that mends it; during a run, how far embedding is."""
+        """Draw what search lacks and which key adds it; during a run, how far embedding is."""
         offer = ""
         if self.host.is_busy:
             offer = texts.format_embedding(self.host.run_state)
@@ -181,6 +184,7 @@ class SearchView(StepPane):
         return format_key(keys.get(binding, default))
 
     def _draw_modes(self) -> None:
+        """Draw the modes, each with its key."""
         choices = []
         for mode, default in KEYS.items():
             key = self._find_key(f"search.{mode}", default)
@@ -188,6 +192,7 @@ class SearchView(StepPane):
         self.query_one(ChoiceRow).show(self.mode, choices)
 
     def _clear(self) -> None:
+        """Remove all hits, for an empty query."""
         self._drawn.clear()
         for hit_list in self._lists.values():
             hit_list.show_hits((), {})
@@ -195,6 +200,7 @@ class SearchView(StepPane):
         self._draw_frame()
 
     def _draw_hits(self) -> None:
+        """Draw the answers that are new, the document next to them, and the counts."""
         for mode in self.visible_modes:
             answer = self.searching.answer(mode)
             if answer is not None and answer is not self._drawn.get(mode):
@@ -206,6 +212,7 @@ class SearchView(StepPane):
             self.query_one(FilterRow).show_counts(answer.facets)
 
     def _draw_answer(self, mode: str, answer: Answer) -> None:
+        """Draw the hits of an answer, or why there are none."""
         self.judgments.select(answer.question.query)
         is_embedding = self.host.is_busy and not self.host.status.done("embed")
         follows = mode != "bm25" and (is_embedding or mode in self.searching.pending)
@@ -213,6 +220,7 @@ class SearchView(StepPane):
         self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
 
     def _draw_status(self) -> None:
+        """Draw what each search found, or a message in place of that."""
         has_heads = self.mode == ALL
         for mode in self.visible_modes:
             head = self._heads[mode]
@@ -236,18 +244,18 @@ class SearchView(StepPane):
             return ""
         return f"! {answer.note}"
 
-    def _write(self, where: str, text: str, *, keep: bool = False) -> None:
-        """Write a text to the widget `where`; lay it out again only if its height changes.
+    def _write(self, selector: str, text: str, *, keep: bool = False) -> None:
+        """Write a text to the widget of `selector`; lay it out again only if its height changes.
 
-        `keep`: an empty line keeps its place.
+        `keep`: show the line even if its text is empty.
         """
-        line = self.query_one(where, SafeStatic)
-        before = self._written.get(where, "")
+        line = self.query_one(selector, SafeStatic)
+        former_text = self._written.get(selector, "")
         width = line.size.width
-        is_resized = len(find_line_cuts(before, width)) != len(find_line_cuts(text, width))
+        is_resized = len(find_line_cuts(former_text, width)) != len(find_line_cuts(text, width))
         line.display = keep or bool(text)
-        if text != self._written.get(where):
-            self._written[where] = text
+        if text != self._written.get(selector):
+            self._written[selector] = text
             line.update(plain(text, lines=True), layout=is_resized)
 
     def _say(self, text: str) -> None:

@@ -48,16 +48,16 @@ def keep_finite(points: Iterable[Point]) -> list[Point]:
 def smooth(points: Sequence[Point]) -> list[Point]:
     """Return the running exponential mean of the points.
 
-    It spans about a twentieth of the points, but at least five. Divided by the sum of the weights,
-    it is unbiased from the first point on.
+    The mean spans about a twentieth of the points, but at least five. It is divided by the sum of
+    its weights, and so unbiased from the first point on.
     """
-    keep = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
+    decay = 1 - 1 / max(MIN_SPAN, SPAN_SHARE * len(points))
     weighted_sum = 0.0
     weight = 0.0
     curve = []
     for x, y in points:
-        weighted_sum = keep * weighted_sum + (1 - keep) * y
-        weight = keep * weight + (1 - keep)
+        weighted_sum = decay * weighted_sum + (1 - decay) * y
+        weight = decay * weight + (1 - decay)
         curve.append((x, weighted_sum / weight))
     return curve
 
@@ -87,7 +87,7 @@ def _get_y(point: Point) -> float:
 def find_limits(points: Sequence[Point], cells: int) -> tuple[float, float]:
     """Return the limits of the vertical axis: the lowest and highest value, with a margin.
 
-    Without it, the frame of the plot would hide them. `cells`: the length of the axis.
+    Without the margin, the plot's frame would hide these values. `cells`: the axis's length.
     """
     low = min(map(_get_y, points))
     high = max(map(_get_y, points))
@@ -98,7 +98,7 @@ def find_limits(points: Sequence[Point], cells: int) -> tuple[float, float]:
 
 
 class DrawnState(NamedTuple):
-    """What decides the picture: the plots are drawn again when any of it changes."""
+    """The values on which the plots depend: when one changes, the plots are drawn again."""
 
     last_step: int = 0
     steps: int = 0
@@ -110,7 +110,7 @@ class DrawnState(NamedTuple):
 class LossChart(Vertical):
     """Two plots of a `Curve`.
 
-    Each step's loss is a faint dot, its running mean a line of blocks, so that they differ without
+    Each step's loss is a faint dot, the running mean is a line of blocks: the two differ without
     colour. The plotting library is loaded when there is something to draw.
     """
 
@@ -164,6 +164,7 @@ class LossChart(Vertical):
         return max(2, height - 1 - RIM)
 
     def _draw(self) -> None:
+        """Draw the plots if the curve, the size or the theme has changed."""
         steps = self.curve.steps
         size = self.content_size
         checks = []
@@ -195,6 +196,7 @@ class LossChart(Vertical):
             self.call_after_refresh(self._fit)
 
     def _fit(self) -> None:
+        """Lay the plots out again, after a change of size or theme."""
         for plot in self._plots:
             plot.refresh(layout=True)
 
@@ -218,17 +220,18 @@ class LossChart(Vertical):
         self.call_after_refresh(self._draw)
 
     def _draw_loss(self) -> None:
+        """Draw each step's loss, its running mean, and a line at the best step."""
         from textual_plot import HiResMode
 
         has_axis = self._is_side_by_side or not self._hit_rates
         plot = self._prepare_plot(self._plots[0], self._losses, bottom=int(has_axis))
         if plot is None:
             return
-        raw = find_envelope(self._losses, self._columns)
+        extremes = find_envelope(self._losses, self._columns)
         stride = 1 + len(self._losses) // MEAN_POINTS
         mean = smooth(self._losses)[::stride]
         plot.scatter(
-            *_axes(raw), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE
+            *_axes(extremes), marker_style=self._style("chart--raw"), hires_mode=HiResMode.BRAILLE
         )
         if len(mean) > 1:
             plot.plot(
@@ -238,6 +241,7 @@ class LossChart(Vertical):
             plot.add_v_line(self._best[0], line_style=self._style("chart--best"))
 
     def _draw_checks(self) -> None:
+        """Draw Hit@10 of each check, with a sign at the best."""
         from textual_plot import HiResMode
 
         plot = self._prepare_plot(self._plots[1], self._hit_rates, bottom=1, top=100.0)
@@ -286,6 +290,7 @@ class LossChart(Vertical):
         return str(self.get_component_rich_style(name, partial=True))
 
     def _build_legend(self) -> Content:
+        """Return the legend: the signs of the plots that are shown."""
         parts = [
             plain("loss "),
             plain("⠂each step", "$primary"),

@@ -77,6 +77,7 @@ class TrainPane(StepPane):
     # Drawing
 
     def draw(self) -> None:
+        """Draw the numbers, the chart, the choices and the buttons."""
         if not self.query("#primary"):
             return  # the screen is being left
         host = self.host
@@ -105,6 +106,7 @@ class TrainPane(StepPane):
         return host.history.build_curve(host.run_state, current=host.status.done("train"))
 
     def _draw_buttons(self) -> None:
+        """Draw the buttons, if anything that they depend on has changed."""
         host = self.host
         drawn_buttons = (
             host.is_busy,
@@ -145,6 +147,7 @@ class TrainPane(StepPane):
         return status.built("ingest") and not (status.built("train") or self._is_interrupted)
 
     def _format_primary_label(self) -> str:
+        """Return the label of the first button: what Enter does now."""
         if self.host.is_busy:
             if self.host.run_state.paused:
                 return "Paused"
@@ -157,7 +160,7 @@ class TrainPane(StepPane):
             return "Train …"
         return "Train"
 
-    # Doing
+    # Actions
 
     def action_primary(self) -> None:
         host = self.host
@@ -193,7 +196,7 @@ class TrainPane(StepPane):
 
     @work(exclusive=True, group="teacher")
     async def action_teacher(self) -> None:
-        """Propose that the reranker teaches, with what that takes, or that it no longer does."""
+        """Propose the reranker as teacher, with the time it takes, or propose to end that."""
         change = self.query_one(ChangeLine)
         try:
             settings = validate((await self.ask(ReadSettings())).settings)

@@ -25,7 +25,7 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
         yield Legend(id="legend")
 
     def set_ticks(self, max_x: int, max_y: int, top: float = inf) -> None:
-        """Show at most so many numbers on each axis.
+        """Show at most `max_x` and `max_y` numbers on the horizontal and the vertical axis.
 
         `top`: the highest number of the vertical axis.
         """
@@ -47,7 +47,10 @@ class FewTicks(NumericAxisFormatter):
 
 
 class SoundCanvas(Canvas):
-    """A canvas whose empty lines have a style, without which an app without colours would crash."""
+    """A canvas whose empty lines have a style.
+
+    Lines without a style crash an app without colours.
+    """
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)

@@ -1,4 +1,4 @@
-"""The words and numbers of step Train. Pure: state in, text out."""
+"""The texts of step Train, as pure functions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def format_status(
 ) -> Content:
     """Return the lines above the chart.
 
-    `unfolded`: with the figures that only experts read, and those of held-out queries.
+    `requested`: a control that has not taken effect yet, such as `pausing …`; empty for none.
+    `unfolded`: whether to include figures for experts, and those of held-out queries.
     """
     curve = history.build_curve(state, current=status.done("train"))
     lines: list[Content] = []
@@ -67,16 +68,17 @@ def format_status(
 def _format_running(
     state: RunState, curve: Curve, requested: str, *, unfolded: bool
 ) -> Iterator[Content]:
-    pause = requested
+    """Return the progress of a training, or that it is being prepared or paused."""
+    control = requested
     if state.paused and not requested:
-        pause = "paused"
+        control = "paused"
     if not state.steps or not curve.steps:
-        yield Content.assemble(plain(pause or "preparing", "bold"), plain(format_progress(state)))
+        yield Content.assemble(plain(control or "preparing", "bold"), plain(format_progress(state)))
         return
     last = curve.steps[-1]
     share = last.step / last.steps if last.steps > 0 else 0.0
-    if pause:
-        time_left = plain(pause, "bold $text-warning")
+    if control:
+        time_left = plain(control, "bold $text-warning")
     else:
         time_left = plain(f"{duration(last.seconds_left)} left", "bold")
     yield Content.assemble(
@@ -121,6 +123,7 @@ def _format_folded(curve: Curve) -> Iterator[Content]:
 
 
 def _format_kind(curve: Curve) -> str:
+    """Return what the held-out queries are."""
     if curve.synthetic:
         return "queries"
     return "titles and headings"
@@ -129,6 +132,10 @@ def _format_kind(curve: Curve) -> str:
 def _format_at_rest(
     status: ProjectStatus, state: RunState, curve: Curve, record: StageRun | None
 ) -> Iterator[Content]:
+    """Return how the last training ended, its result, or what training does.
+
+    `record`: the last report of a training that has finished; None before the first.
+    """
     ending = _format_ending(state, curve)
     if ending and state.state == "failed":
         yield plain(ending, "bold $text-error")
@@ -144,7 +151,7 @@ def _format_at_rest(
 
 
 def _format_ending(state: RunState, curve: Curve) -> str:
-    """Return how an unfinished training was ended; empty if there is none."""
+    """Return how an unfinished training ended; empty if no training is unfinished."""
     if state.running:
         return ""
     if state.stage("train").state not in ("running", "failed", "lost"):
@@ -165,6 +172,7 @@ def _format_ending(state: RunState, curve: Curve) -> str:
 
 
 def _format_result(status: ProjectStatus, record: StageRun) -> Iterator[Content]:
+    """Return whether the adapter is up to date, which step's adapter is kept, and why."""
     summary = record.summary
     if status.state("train") == "stale":
         reason = status.stage("train").reason
@@ -175,14 +183,14 @@ def _format_result(status: ProjectStatus, record: StageRun) -> Iterator[Content]
         return
     best = summary.get("best_step")
     if best == 0:
-        kept = "every step was clearly worse than the start"
+        outcome = "every step was clearly worse than the start"
     else:
-        kept = f"the adapter of step {_format_number(best)} is kept"
+        outcome = f"the adapter of step {_format_number(best)} is kept"
     steps = _format_number(summary.get("steps"))
-    parts = [plain(f"Trained {steps} steps in {duration(record.seconds)}: {kept}.", "bold")]
-    why = ENDED.get(str(summary.get("ended")))
-    if why:
-        parts.append(plain(f" It ended because {why}."))
+    parts = [plain(f"Trained {steps} steps in {duration(record.seconds)}: {outcome}.", "bold")]
+    end_reason = ENDED.get(str(summary.get("ended")))
+    if end_reason:
+        parts.append(plain(f" It ended because {end_reason}."))
     yield Content.assemble(*parts)
 
 
@@ -193,7 +201,7 @@ def _format_number(value: Any) -> str:
 
 
 def format_teacher(teacher: TeacherCost) -> str:
-    """Return what it means that a reranker teaches the encoder."""
+    """Return what the encoder learns from a reranker as teacher, and how long scoring takes."""
     return (
         f"The encoder learns the order in which the reranker {teacher.name} puts what BM25 and the"
         f" encoder find for each query. Scoring takes {teacher.format_cost}, and is kept.\n"

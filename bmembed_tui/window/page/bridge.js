@@ -1,20 +1,20 @@
 "use strict";
 (() => {
-  const smallest = 8, largest = 40, usual = 15;
+  const minFontSize = 8, maxFontSize = 40, usualFontSize = 15;  // pixels
   let api = null;
-  window.open = () => null;  // nothing here leads out
+  window.open = () => null;  // no link may open another window
   const ready = new Promise((resolve) => {
-    const found = () => { api = window.pywebview.api; resolve(); };
-    if (window.pywebview && window.pywebview.api && window.pywebview.api.read) found();
-    else window.addEventListener("pywebviewready", found);
+    const takeApi = () => { api = window.pywebview.api; resolve(); };
+    if (window.pywebview && window.pywebview.api && window.pywebview.api.read) takeApi();
+    else window.addEventListener("pywebviewready", takeApi);
   });
   const call = (name, ...values) => ready.then(() => api[name](...values));
 
-  // Stands in for the connection that the terminal's code wants: it goes nowhere but to the bridge.
+  // Replaces the WebSocket of the terminal's code: input and output go through the bridge instead.
   window.BridgeSocket = class {
-    constructor() { this.heard = {}; ready.then(() => { this.post("open", {}); this.listen(); }); }
-    addEventListener(name, take) { (this.heard[name] ||= []).push(take); }
-    post(name, event) { for (const take of this.heard[name] || []) take(event); }
+    constructor() { this.listeners = {}; ready.then(() => { this.post("open", {}); this.listen(); }); }
+    addEventListener(name, listener) { (this.listeners[name] ||= []).push(listener); }
+    post(name, event) { for (const listener of this.listeners[name] || []) listener(event); }
     send(text) {
       const [kind, value] = JSON.parse(text);
       if (kind === "stdin") call("type", value);
@@ -24,14 +24,15 @@
     async listen() {
       const encoder = new TextEncoder();
       for (;;) {
-        const found = await api.read();
-        if (found.output) this.post("message", { data: encoder.encode(found.output).buffer });
-        for (const message of found.messages) if (act(message)) { this.post("close", {}); return; }
+        const news = await api.read();
+        if (news.output) this.post("message", { data: encoder.encode(news.output).buffer });
+        for (const message of news.messages) if (handleMessage(message)) { this.post("close", {}); return; }
       }
     }
   };
 
-  const act = (message) => {
+  // Does what a message of the app says, and returns whether it is the last one.
+  const handleMessage = (message) => {
     if (message.type === "pick_folder") call("pick_folder");
     else if (message.type === "background") document.documentElement.style.setProperty("--background", message.color);
     else if (message.type === "ended") {
@@ -43,7 +44,7 @@
 
   const zoom = (size) => {
     const terminal = window.bmembed.terminal;
-    terminal.options.fontSize = Math.max(smallest, Math.min(largest, size));
+    terminal.options.fontSize = Math.max(minFontSize, Math.min(maxFontSize, size));
     window.bmembed.fit();
   };
 
@@ -52,16 +53,16 @@
     const key = event.key.toLowerCase();
     const terminal = window.bmembed.terminal;
     const size = Number(terminal.options.fontSize);
-    if (key === "v") { event.stopImmediatePropagation(); return; }  // the system's own paste reaches the terminal
+    if (key === "v") { event.stopImmediatePropagation(); return; }  // let the web view paste: see the event below
     if (event.shiftKey && key === "c") call("copy", terminal.getSelection());
     else if (key === "+" || key === "=") zoom(size + 1);
     else if (key === "-") zoom(size - 1);
-    else if (key === "0") zoom(usual);
+    else if (key === "0") zoom(usualFontSize);
     else return;
     event.preventDefault();
     event.stopImmediatePropagation();
   }, true);
-  // What is pasted is text: a sign in it that steers a terminal would end the paste, and the rest would be keys.
+  // Control characters are removed from pasted text: one could end the paste, and the rest would act as keys.
   window.addEventListener("paste", (event) => {
     event.preventDefault();
     event.stopImmediatePropagation();
@@ -79,12 +80,12 @@
   for (const name of ["dragenter", "dragover", "drop"]) {
     window.addEventListener(name, (event) => { event.preventDefault(); event.dataTransfer.dropEffect = "copy"; }, true);
   }
-  // The terminal measures its letters when it begins: their font comes first.
+  // Load the font before the terminal starts, since the terminal measures its letters then.
   window.beginTerminal = (font) => {
-    const begin = window.onload;  // the terminal's code wants to wait for a page that has been here for long
+    const begin = window.onload;  // the terminal's code waits for this event, which is over by now
     window.onload = null;
-    const letters = new FontFace("Roboto Mono", Uint8Array.from(atob(font), (sign) => sign.charCodeAt(0)), { weight: "100 700" });
-    letters.load().then(() => document.fonts.add(letters)).finally(() => {
+    const fontFace = new FontFace("Roboto Mono", Uint8Array.from(atob(font), (char) => char.charCodeAt(0)), { weight: "100 700" });
+    fontFace.load().then(() => document.fonts.add(fontFace)).finally(() => {
       begin();
       window.bmembed.terminal.focus();
     });

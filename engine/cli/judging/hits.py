@@ -34,53 +34,45 @@ ORIGINS = {
 
 @dataclass(frozen=True)
 class QuerySummary:
-    """The answers about a query in a session; `open`: hits that have no mark yet."""
+    """The answers about a query in a session."""
 
     query: str
     origin: str
-    hits: int
+    hits: int  # Number of hits.
     right: int
     wrong: int
     skipped: int
-    open: int
+    open: int  # Number of hits that have no mark yet.
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What was judged in a session, how many queries are judged now, and what to run next.
-
-    Its fields are the keys of `--json`. `judged_needed`: the number of judged questions that
-    decides which encoder is used; `judged_show`: what the present number shows, in words.
-    `questions`: the questions that were examined; `need_no_look`: those among them with nothing to
-    ask about.
-    """
+    """What was judged in a session, and what to run next. Its fields are the keys of `--json`."""
 
     project: Path
-    ended: str
+    ended: str  # How: done, quit, interrupted or end of input.
     right: int
     wrong: int
     skipped: int
-    open: int
-    judged_queries: int
-    next: str
-    judged_needed: int
-    judged_show: str
-    questions: int
-    need_no_look: int
+    open: int  # Hits that have no mark yet.
+    judged_queries: int  # Number of judged queries in the project now.
+    next: str  # The command to run next.
+    judged_needed: int  # Number of judged questions that decides which encoder is used.
+    judged_show: str  # What the present number of judged questions shows, in words.
+    questions: int  # Number of questions that were looked at.
+    need_no_look: int  # Number of those with nothing to ask about.
     queries: tuple[QuerySummary, ...]
 
 
 @dataclass
 class Subject:
-    """A query with its hits and the session's answers.
+    """A query with its hits, and the answers about them in this session."""
 
-    `open`: the numbers of the hits to ask about. `answers`: by number of the hit.
-    """
-
-    number: int
+    number: int  # Of the query in the session, from 1.
     query: ToJudge
     hits: tuple[PooledHit, ...]
-    open: list[int]
+    open: list[int]  # Positions in `hits` to ask about.
+    # By position in `hits`: right, wrong, or None if skipped.
     answers: dict[int, bool | None] = field(default_factory=dict)
 
     def summary(self) -> QuerySummary:
@@ -96,7 +88,10 @@ class Subject:
 
 
 class JudgingSession:
-    """Asks about the hits of queries. Every answer is saved at once and can be taken back."""
+    """Asks about the hits of queries. Every answer is saved at once and can be taken back.
+
+    `pooler`: collects the hits to judge. `known`: the answers given before.
+    """
 
     def __init__(
         self, project: ProjectFolder, pooler: Pooler | FocusedPooler, known: KnownAnswers
@@ -110,8 +105,8 @@ class JudgingSession:
         self._is_focused = isinstance(pooler, FocusedPooler)
         self._console = progress_console()
         self._subjects: list[Subject] = []
-        self._considered = 0
-        self._settled = 0
+        self._considered = 0  # queries that were looked at
+        self._settled = 0  # those among them with nothing to ask
 
     def run(self, queries: Iterable[ToJudge], most: int | None) -> str:
         """Ask about the queries, and return how the session ended.
@@ -126,7 +121,10 @@ class JudgingSession:
             return "interrupted"
 
     def _gather(self, queries: Iterable[ToJudge], most: int | None) -> None:
-        """Find the queries with hits to judge, and say what they are."""
+        """Find the queries with hits to judge, and announce them.
+
+        `most`: the maximum number of queries with hits to judge; None for all.
+        """
         from engine.service.judging_queue import gather
 
         with self._console.status("Searching …"):
@@ -172,9 +170,9 @@ class JudgingSession:
         if not hits:
             return
         text = f"{format_count(hits, 'hit')} to judge"
-        known = sum(len(subject.hits) for subject in self._subjects) - hits
-        if known:
-            text += f", {known:,} judged before"
+        judged_before = sum(len(subject.hits) for subject in self._subjects) - hits
+        if judged_before:
+            text += f", {judged_before:,} judged before"
         self._say(f"{text}. Every answer is saved at once.")
         self._say(f"{HELP}.")
 
@@ -190,10 +188,11 @@ class JudgingSession:
         self._say(f"{number}: {harmless(subject.query.text)}: {why}.", "dim")
 
     def _format_number(self, subject: Subject) -> str:
+        """Return `Query 3 of 20`."""
         return f"Query {subject.number} of {len(self._subjects)}"
 
     def _ask_all(self) -> str:
-        """Ask about hit after hit, or back by an undo; return how that ended."""
+        """Ask about hit after hit; an undo goes back by one. Returns how that ended."""
         pairs: list[tuple[Subject, int]] = []
         for subject in self._subjects:
             pairs += [(subject, place) for place in subject.open]
@@ -218,7 +217,7 @@ class JudgingSession:
     def _keep(
         self, subject: Subject, place: int, relevant: bool | None, skipped: bool = False
     ) -> None:
-        """Save the answer about a hit.
+        """Save the answer about a hit. `place`: its position in the hits of the query.
 
         `relevant` is None to take a former answer back, and if the hit is skipped.
         """
@@ -240,7 +239,7 @@ class JudgingSession:
             subject.answers[place] = relevant
 
     def _show(self, subject: Subject, place: int) -> None:
-        """Print a hit, given by its number among those of its query, with the query above it."""
+        """Print a hit with the query above it. `place`: its position in the hits of the query."""
         from rich.text import Text
 
         from engine.core.text import visible
@@ -264,37 +263,41 @@ class JudgingSession:
         self._console.print(*parts, sep="\n")
 
     def _say(self, text: str, style: str = "") -> None:
+        """Print a text for the person who judges."""
         from rich.text import Text
 
         self._console.print(Text(text, style=style))
 
     def summary(self, quoted: str, ended: str) -> Summary:
-        """Return what came of the session. `quoted`: the project, for a shell."""
+        """Return what came of the session.
+
+        `quoted`: the project as an argument in a shell. `ended`: what `run` returned.
+        """
         from engine.service.judging_queue import judged_queries
         from engine.service.offer import adaptation_offer
 
-        rows = tuple(subject.summary() for subject in self._subjects)
+        summaries = tuple(subject.summary() for subject in self._subjects)
         offer = adaptation_offer(self._project, timed=False)
         with closing(self._project.store()) as store:
-            useful = offer.provable or store.artifact(AdapterInfo) is not None
-        if useful:
-            following = f"engine adapt {quoted}"
+            is_adapting_useful = offer.provable or store.artifact(AdapterInfo) is not None
+        if is_adapting_useful:
+            next_command = f"engine adapt {quoted}"
         else:
-            following = f"engine judge {quoted} --query 'your own question'"
+            next_command = f"engine judge {quoted} --query 'your own question'"
         return Summary(
             self._project.path,
             ended,
-            sum(row.right for row in rows),
-            sum(row.wrong for row in rows),
-            sum(row.skipped for row in rows),
-            sum(row.open for row in rows),
+            sum(row.right for row in summaries),
+            sum(row.wrong for row in summaries),
+            sum(row.skipped for row in summaries),
+            sum(row.open for row in summaries),
             judged_queries(self._project),
-            following,
+            next_command,
             offer.judged_needed,
             offer.judged_show,
             self._considered,
             self._settled,
-            rows,
+            summaries,
         )
 
 
@@ -310,8 +313,8 @@ def show_summary(summary: Summary) -> None:
     if not summary.queries:
         print_note("Every hit of the project's queries is marked. Use --query to judge others.")
     elif summary.open:
-        left = format_count(summary.open, "hit is", "hits are")
-        print_note(f"{left} left to judge; the same command continues there.")
+        hits_left = format_count(summary.open, "hit is", "hits are")
+        print_note(f"{hits_left} left to judge; the same command continues there.")
     if summary.judged_queries < summary.judged_needed:
         print_note(f"{summary.judged_show}. A question counts once a hit of it is judged right.")
     if summary.right + summary.wrong:

@@ -18,9 +18,9 @@ Answer = TypeVar("Answer")
 def ask_for_key(
     console: Console, prompt: str, answers: Mapping[str, Answer], explanation: str
 ) -> Answer | None:
-    """Ask until one of the keys of `answers` is typed, and return its answer; None at the end.
+    """Ask until one of the keys of `answers` is typed; return its answer, or None at the end.
 
-    `explanation`: what is said of the keys after any other one.
+    `explanation`: a reminder of the keys, printed after any other key.
     """
     while True:
         console.print(prompt, end="", markup=False)

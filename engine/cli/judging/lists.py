@@ -53,20 +53,16 @@ MIN_SIDE_BY_SIDE = 100
 
 @dataclass(frozen=True)
 class PreferenceSummary:
-    """What came of a session.
-
-    Its fields are the keys of `--json`: `questions`, of which `need_no_look` have the same list
-    twice; `answered` now; and what all answers about these systems show.
-    """
+    """What came of a session. Its fields are the keys of `--json`."""
 
     project: Path
-    ended: str
-    questions: int
-    need_no_look: int
-    answered: int
-    left: int
-    preferences: PreferencesShown
-    next: str
+    ended: str  # How: done, quit, interrupted or end of input.
+    questions: int  # Number of questions that were looked at.
+    need_no_look: int  # Number of those with two identical lists.
+    answered: int  # Number of answers in this session.
+    left: int  # Number of pairs without an answer.
+    preferences: PreferencesShown  # What all answers about these systems show.
+    next: str  # The command to run next.
 
 
 def compare_lists(
@@ -110,11 +106,11 @@ class ComparingSession:
         self._comparing = comparing
         self._mode: ListMode | None = mode
         self._console = progress_console()
-        self._queries: list[str] = []
-        self._answered: dict[str, PreferenceAnswer] = {}
-        self._systems: dict[str, str] = {}
-        self._total = 0
-        self._same = 0
+        self._queries: list[str] = []  # to ask about
+        self._answered: dict[str, PreferenceAnswer] = {}  # by query, in this session
+        self._systems: dict[str, str] = {}  # `TwoLists.systems` by query
+        self._total = 0  # queries that were looked at
+        self._same = 0  # those among them with two identical lists
 
     def run(self, named: Sequence[ToJudge]) -> str:
         """Ask until there is nothing left, or the user ends the session; return how it ended."""
@@ -126,7 +122,10 @@ class ComparingSession:
             return "interrupted"
 
     def _gather(self, named: Sequence[ToJudge]) -> None:
-        """Find the queries whose lists differ, and say how many there are before asking."""
+        """Find the queries whose lists differ, and say how many there are.
+
+        `named`: the user's queries, empty for those of the project.
+        """
         from engine.core.messages.preferences import (
             CompareLists,
             ReadPreferences,
@@ -147,13 +146,17 @@ class ComparingSession:
                 self._same = self._total - len(self._queries)
                 notes: tuple[str, ...] = ()
             else:
-                found = self._comparing.questions(self._project, ReadQuestionsToCompare(self._mode))
-                left = [question for question in found.questions if question.answer is None]
-                self._queries = [question.query for question in left]
-                generated = sum(question.generated for question in left)
-                self._total = found.total
-                self._same = found.same
-                notes = found.notes
+                to_compare = self._comparing.questions(
+                    self._project, ReadQuestionsToCompare(self._mode)
+                )
+                unanswered = [
+                    question for question in to_compare.questions if question.answer is None
+                ]
+                self._queries = [question.query for question in unanswered]
+                generated = sum(question.generated for question in unanswered)
+                self._total = to_compare.total
+                self._same = to_compare.same
+                notes = to_compare.notes
         for note in notes:
             self._say(harmless(note), "yellow")
         self._say(need_no_look(self._same, self._total))
@@ -174,7 +177,7 @@ class ComparingSession:
         self._say(f"{HELP}.")
 
     def _ask_all(self) -> str:
-        """Ask about query after query, or back by an undo; return how that ended."""
+        """Ask about query after query; an undo goes back by one. Returns how that ended."""
         place = 0
         while place < len(self._queries):
             query = self._queries[place]
@@ -233,21 +236,25 @@ class ComparingSession:
         self._console.print(table)
 
     def _say(self, text: str, style: str = "") -> None:
+        """Print a text for the person who judges, unless it is empty."""
         from rich.text import Text
 
         if text:
             self._console.print(Text(text, style=style))
 
     def summary(self, quoted: str, ended: str) -> PreferenceSummary:
-        """Return what came of the session. `quoted`: the project, for a shell."""
+        """Return what came of the session.
+
+        `quoted`: the project as an argument in a shell. `ended`: what `run` returned.
+        """
         from engine.core.messages.preferences import ReadPreferences
 
-        shown = self._comparing.read(self._project, ReadPreferences(self._mode))
+        preferences = self._comparing.read(self._project, ReadPreferences(self._mode))
         left = len(self._queries) - len(self._answered)
-        if shown.shown == "neither":
-            following = f"engine judge {quoted} --lists"
+        if preferences.shown == "neither":
+            next_command = f"engine judge {quoted} --lists"
         else:
-            following = f"engine evaluate {quoted}"
+            next_command = f"engine evaluate {quoted}"
         return PreferenceSummary(
             self._project.path,
             ended,
@@ -255,8 +262,8 @@ class ComparingSession:
             self._same,
             len(self._answered),
             left,
-            shown,
-            following,
+            preferences,
+            next_command,
         )
 
 
@@ -289,6 +296,7 @@ def list_table(title: str, passages: Sequence[ListedPassage]) -> Table:
 
 
 def _show_summary(summary: PreferenceSummary) -> None:
+    """Print what the answers show, how many pairs are left, and what to do next."""
     print(summary.preferences.sentence())
     if summary.left and summary.ended != "done":
         pairs = format_count(summary.left, "pair")

@@ -12,7 +12,7 @@ STATE_WORDS = {
     "files_quarantined": "files unreadable",
     "embedded": "newly embedded",
 }
-"""States of files, and of counts of them, in the words of users if these differ."""
+"""What users call states and counts of files, where that differs from the name in the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class LeftOut(FileName):
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """Files and bytes by format, and what would be left out; `skipped` names the first ones."""
+    """What a scan has found: files and bytes by format, and what would be left out."""
 
     formats: tuple[FormatCount, ...]
     files: int
     bytes: int
-    skipped: tuple[LeftOut, ...]
-    skipped_total: int
+    skipped: tuple[LeftOut, ...]  # The first files that would be left out.
+    skipped_total: int  # The number of all of them.
     seconds: float
 
 
@@ -105,15 +105,15 @@ class Retry(Request[Forgotten], method="retry"):
 class FileOutcome(FileName):
     """The outcome of one file, or of something inside it (path `mail.eml/attachment.pdf`).
 
-    What was left out untried has no format and no size.
+    What was left out without being opened has an empty format and size 0.
     """
 
     format: str
     size: int
     state: str
-    kind: str
+    kind: str  # Why it was left out, in a word or two (`engine.core.records.Kind`).
     reason: str
-    documents: int = 0
+    documents: int = 0  # Number of documents made from it.
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,17 @@ from engine.core.text import language_name
 
 @dataclass(frozen=True, slots=True)
 class EncoderFile:
-    """An embedding model on this machine.
+    """An embedding model on this machine, with the properties that its files state."""
 
-    `model`: the value for `encoder.model`. `dimension`, `max_tokens` and `languages`: as its files
-    say. `problem`: why it cannot be used, else empty. Only a `folder` can be trained and exported.
-    """
-
-    model: str
+    model: str  # The value for `encoder.model`.
     place: str
     names: tuple[str, ...]
-    kind: Literal["folder", "gguf"]
-    size: int = 0
+    kind: Literal["folder", "gguf"]  # Only a folder can be trained and exported.
+    size: int = 0  # Bytes.
     dimension: int | None = None
     max_tokens: int = 0
     languages: tuple[str, ...] = ()
-    problem: str = ""
+    problem: str = ""  # Why it cannot be used; empty if it can.
 
     @property
     def facts(self) -> str:
@@ -43,117 +39,96 @@ class EncoderFile:
 
 @dataclass(frozen=True, slots=True)
 class TrialFigures:
-    """nDCG@10 per query, in [0, 1], by semantic, hybrid and BM25 search.
-
-    `documents`: the document of each query.
-    """
+    """nDCG@10 of each query, in [0, 1], by semantic, hybrid and BM25 search."""
 
     semantic: tuple[float, ...]
     hybrid: tuple[float, ...]
     bm25: tuple[float, ...]
-    documents: tuple[int, ...]
+    documents: tuple[int, ...]  # The id of the document of each query.
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderTrial:
-    """An encoder's figures on the queries of every rung of evidence, and its speed.
-
-    `texts_per_second`: chunks encoded in a second. `query_seconds`: for one query. `memory`: bytes,
-    None for a server. `changes`: keys of [encoder] that select it. `ranked`: see `FigureTable`.
-    """
+    """An encoder's figures on the queries of every rung of evidence, and its costs."""
 
     name: str
-    rungs: dict[str, TrialFigures]
-    texts_per_second: float
-    query_seconds: float
-    memory: int | None
+    rungs: dict[str, TrialFigures]  # Rung of evidence → figures.
+    texts_per_second: float  # Chunks encoded in a second.
+    query_seconds: float  # Time to encode one query.
+    memory: int | None  # Bytes; None for a server.
     dimension: int
-    changes: dict[str, Any]
-    ranked: int = 0
+    changes: dict[str, Any]  # Keys of [encoder] that select this encoder, with their values.
+    ranked: int = 0  # As in `FigureTable`.
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderResult:
-    """The result for an encoder as it was `named` (empty: the project's own).
+    """The result for one encoder of a comparison."""
 
-    `error`: why there is no trial.
-    """
-
-    named: str
+    named: str  # As the user named it; empty for the project's own.
     trial: EncoderTrial | None
-    error: EngineError | None = None
+    error: EngineError | None = None  # Why there is no trial.
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderComparison:
-    """Encoders on the queries of a `rung` of evidence.
-
-    `table`: of each name, nDCG@10 by search, and its paired difference to the project's own
-    encoder; None if no encoder was measured. `needed`: how many of these queries would decide; None
-    if they do.
-    """
+    """Encoders compared on the queries of one rung of evidence."""
 
     results: tuple[EncoderResult, ...]
     rung: str = ""
-    needed: int | None = None
+    needed: int | None = None  # How many such queries would decide; None if there are enough.
+    # nDCG@10 by search mode, with paired differences to the project's own encoder; None if no
+    # encoder was measured.
     table: FigureTable | None = None
 
     @property
     def better(self) -> EncoderResult | None:
-        """The encoder that is shown to be better in hybrid search, by the largest difference."""
+        """The encoder with the largest gain shown in hybrid search; None if there is none."""
         if self.table is None or self.needed is not None:
             return None
         best = None
-        most = 0.0
+        largest_gain = 0.0
         for result in self.results:
             gap = self.table.differences.get(result.named, {}).get("hybrid")
-            if gap is not None and gap.verdict == "better" and gap.value > most:
+            if gap is not None and gap.verdict == "better" and gap.value > largest_gain:
                 best = result
-                most = gap.value
+                largest_gain = gap.value
         return best
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderOffer:
-    """An encoder of the catalogue that is not on this machine.
-
-    `size`: bytes to fetch. `known`: share of the documents' text in languages that it knows.
-    `fits`: into memory and disk.
-    """
+    """An encoder of the catalogue that is not on this machine."""
 
     name: str
-    size: int
+    size: int  # Bytes to fetch.
     languages: str
     dimension: int
     max_tokens: int
-    fits: bool
-    known: float
+    fits: bool  # Into memory and disk.
+    known: float  # Share of the documents' text in languages that it knows.
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderProposal:
     """The encoder that suits a project's documents.
 
-    `languages`: (code, share of the text), largest first, of all documents or of a `sampled` few;
-    empty if none could be read. `unknown`: share of the text in languages that the encoder in use
-    does not know. `model`: the encoder of the catalogue to use instead, empty if the current one
-    will do; instead of the bundled one, which is the smallest, there mostly is one. `here`: whether
-    it is on this machine. `size`: bytes to fetch. `offers`: encoders of the catalogue that are not
-    on this machine.
+    The bundled encoder is the smallest, so that there mostly is a better one.
     """
 
+    # (code, share of the text), largest first; empty if none could be read.
     languages: tuple[tuple[str, float], ...]
-    sampled: bool
-    encoder: str
-    unknown: float
-    model: str = ""
-    here: bool = False
-    size: int = 0
+    sampled: bool  # The languages are those of a sample of the documents.
+    encoder: str  # The encoder in use.
+    unknown: float  # Share of the text in languages that the encoder in use does not know.
+    model: str = ""  # The encoder to use instead; empty if the current one will do.
+    here: bool = False  # Whether `model` is on this machine.
+    size: int = 0  # Bytes to fetch `model`.
     purpose: str = ""
     offers: tuple[EncoderOffer, ...] = ()
 
     @property
     def format_languages(self) -> str:
         """The languages with 1 % or more, such as `84 % German, 16 % English`."""
-        shown = [(code, share) for code, share in self.languages if share >= 0.01]
-        return ", ".join(f"{share:.0%} {language_name(code)}" for code, share in shown)
+        main_languages = [(code, share) for code, share in self.languages if share >= 0.01]
+        return ", ".join(f"{share:.0%} {language_name(code)}" for code, share in main_languages)

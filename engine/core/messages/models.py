@@ -11,27 +11,23 @@ ModelKind = Literal["encoder", "reranker", "language model"]
 
 @dataclass(frozen=True, slots=True)
 class ListedModel:
-    """A model that is `here`, or one of the catalogue that is not (then `path` is None).
+    """A model on this machine, or one of the catalogue that can be fetched."""
 
-    `name`: what 'engine models get' takes, or the name in the folder of models; empty for files of
-    other programs. `memory`: bytes that it takes, with the context that was named; 0: not known.
-    `fits`: into the free memory, None if not known; `room`: on the disk. `used_by`: names of
-    projects. `problem`: why it cannot be used, else empty.
-    """
-
-    path: Path | None
+    path: Path | None  # None if it is not here.
     place: str
     names: tuple[str, ...]
-    size: int
+    size: int  # Bytes.
     architecture: str | None
     quantisation: str | None
     parameters: int | None
     context: int | None
     chat_template: bool | None
-    problem: str
-    memory: int
-    fits: bool | None
+    problem: str  # Why it cannot be used; empty if it can.
+    memory: int  # Bytes that it takes with the context asked for; 0: not known.
+    fits: bool | None  # Into the free memory; None if not known.
     kind: ModelKind = "language model"
+    # The name for 'engine models get', or in the folder of models; empty for files of other
+    # programs.
     name: str = ""
     here: bool = True
     purpose: str = ""
@@ -39,20 +35,17 @@ class ListedModel:
     licence: str = ""
     dimension: int | None = None
     revision: str = ""
-    used_by: tuple[str, ...] = ()
-    room: bool = True
+    used_by: tuple[str, ...] = ()  # Names of projects.
+    room: bool = True  # Whether the disk has room for it.
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChange:
-    """What a command has done with a model.
-
-    `path`: what settings name, or the pack that was written.
-    """
+    """What a command has done with a model."""
 
     name: str
     kind: ModelKind
-    path: Path
+    path: Path  # The path for settings, or the pack that was written.
     revision: str
-    files: int
-    size: int
+    files: int  # Number of files.
+    size: int  # Bytes.

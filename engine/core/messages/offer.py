@@ -17,17 +17,17 @@ HELPS: dict[Help, str] = {
     "encoder": "Use an encoder that is larger or made for your languages: {way}.",
     "teacher": "Learn from the reranker {teacher}: {way}.",
 }
-"""What would help more, in words, the least effort first."""
+"""Kind of help → sentence, the least effort first."""
 SHELL_WAYS: dict[Help, str] = {
     "language-model": "'engine models add FILE', then set queries.backend to auto",
     "encoder": "see 'engine encoders'",
     "teacher": "set training.teacher to cross-encoder and training.cross_encoder to {name}",
 }
-"""How to do it in the shell."""
+"""Kind of help → how to get it in the shell."""
 MIN_TO_DECIDE = 71
 """The least number of queries of one kind that can bring an encoder into use.
 
-It holds however little they vary (`evidence.queries_to_decide`).
+Fewer never can, however little their results vary (`evidence.queries_to_decide`).
 """
 FEWER = (
     f"with fewer than {MIN_TO_DECIDE} questions or titles of one kind to compare it by, the adapted"
@@ -37,16 +37,12 @@ FEWER = (
 
 @dataclass(frozen=True)
 class TeacherCost:
-    """What the reranker `name` costs that teaches, or could teach.
-
-    `passages`: how many it scores, at most; scores of earlier runs are kept. `rate`: how many a
-    second, measured on this machine. `chosen`: whether project.toml wants it to teach.
-    """
+    """What scoring costs with the reranker `name`, which teaches or could teach."""
 
     name: str
-    passages: int
-    rate: float
-    chosen: bool = False
+    passages: int  # At most; scores of earlier runs are kept.
+    rate: float  # Passages a second, measured on this machine.
+    chosen: bool = False  # Whether project.toml wants it to teach.
 
     @property
     def seconds(self) -> float:
@@ -55,7 +51,7 @@ class TeacherCost:
 
     @property
     def format_cost(self) -> str:
-        """Say what it costs, such as `about 5 minutes for 8,500 passages on this machine`."""
+        """The cost in words, such as `about 5 minutes for up to 8,500 passages on this machine`."""
         duration = approximate_duration(self.seconds)
         return f"{duration} for up to {self.passages:,} passages on this machine"
 
@@ -64,38 +60,30 @@ class TeacherCost:
 class AdaptationOffer:
     """What an adaptation would take and what it could show.
 
-    `seconds` is the time of each stage with work to do, `unknown` the stages whose time is not
-    known; both are empty if it takes a minute or two, or if all is `up_to_date`.
-
-    `rung` is the best kind of evidence, with `queries` of them. `needed` of them show a gain of
-    `points` of nDCG@10; `measured`: that number comes from an evaluation of this project, not from
-    usual values. `counted`: if false, there may be more queries, as the training queries are not
-    made yet. `flattery`: how many points too good semantic search may look on queries of the
-    `rung`, so that only larger gains are proved. `possible`: some kind has enough queries to decide
-    at all; judged questions decide from `judged_needed` on. `expects`: even without proof, the
-    adapted encoder may come into use from experience.
-
-    `helps` is what would help more, the least effort first. `index_megabytes` is the disk space of
-    a second vector index, should only one search mode use the adapted encoder. `teacher` is the
-    reranker that teaches, or could; None without one.
+    `seconds` and `unknown` are empty if it takes a minute or two, or if all is `up_to_date`.
     """
 
-    seconds: dict[str, float]
-    unknown: tuple[str, ...]
-    rung: str
-    queries: int
-    needed: int
-    points: float
-    judged_needed: int
-    helps: tuple[Help, ...] = ()
+    seconds: dict[str, float]  # Estimated time of each stage with work to do.
+    unknown: tuple[str, ...]  # Stages with work to do whose time is not known.
+    rung: str  # The best kind of evidence there is.
+    queries: int  # Number of queries of that kind.
+    needed: int  # Number of queries of that kind that show a gain of `points`.
+    points: float  # nDCG@10, out of 100.
+    judged_needed: int  # Number of judged questions that show a gain of `points`.
+    helps: tuple[Help, ...] = ()  # What would help more, the least effort first.
     up_to_date: bool = False
-    possible: bool = True
+    possible: bool = True  # Whether some kind has enough queries to decide at all.
+    # `needed` comes from an evaluation of this project, not from usual values.
     measured: bool = False
+    # False: there may be more queries, as the training queries are not made yet.
     counted: bool = True
+    # By how many points such queries may flatter semantic search; only larger gains are proved.
     flattery: float = 0.0
+    # Even without proof, the adapted encoder may come into use from experience.
     expects: bool = False
+    # Disk space of a second vector index, if only one mode uses the adapter.
     index_megabytes: int = 0
-    teacher: TeacherCost | None = None
+    teacher: TeacherCost | None = None  # The reranker that teaches, or could.
 
     @property
     def provable(self) -> bool:
@@ -104,26 +92,30 @@ class AdaptationOffer:
 
     @property
     def judged_show(self) -> str:
-        """What a number of judged questions can show; it falls with the root of their number."""
-        judged = self.queries if self.rung == "judged" else 0
-        least = max(MIN_TO_DECIDE, judged)
-        subject = f"{least} judged questions"
-        if least == MIN_TO_DECIDE:
+        """A clause such as `71 judged questions usually show a difference of 8 points`.
+
+        The difference falls with the square root of their number.
+        """
+        judged_now = self.queries if self.rung == "judged" else 0
+        count = max(MIN_TO_DECIDE, judged_now)
+        subject = f"{count} judged questions"
+        if count == MIN_TO_DECIDE:
             subject += ", the fewest that decide,"
-        points = self.points * math.sqrt(self.judged_needed / least)
+        points = self.points * math.sqrt(self.judged_needed / count)
         text = f"{subject}{self._usually} show a difference of {points:.0f} points"
-        if self.judged_needed > least:
+        if self.judged_needed > count:
             text += f", about {about_count(self.judged_needed)} one of {self.points:g}"
         return text
 
     @property
     def _usually(self) -> str:
+        """The word "usually", unless the numbers come from this project."""
         return "" if self.measured else " usually"
 
     def lines(self, ways: Mapping[Help, str] = SHELL_WAYS) -> Iterator[str]:
         """Yield what the user should know, line by line.
 
-        `ways`: how to do what would help.
+        `ways`: kind of help → how to get it.
         """
         yield f"Time: {self._format_time()}."
         if self.teacher and self.teacher.chosen and not self.up_to_date:
@@ -160,6 +152,7 @@ class AdaptationOffer:
             yield f"  - {text}"
 
     def _format_time(self) -> str:
+        """Return the estimated time in words."""
         if self.up_to_date:
             return "none, as nothing has changed since the last adaptation"
         if self.seconds or self.unknown:
@@ -167,6 +160,7 @@ class AdaptationOffer:
         return "a minute or two"
 
     def _describe_outlook(self) -> Iterator[str]:
+        """Yield a sentence on whether the adapted encoder would come into use."""
         shortage = "too few to prove such a gain"
         if self.flattery:
             shortage = "these hardly prove a gain"

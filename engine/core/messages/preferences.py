@@ -20,7 +20,7 @@ VERDICTS: dict[PreferenceShown, str] = {
     "neither": "That shows no difference yet; more answers may.",
 }
 MAX_QUESTIONS = 100
-"""Questions whose lists are made at once."""
+"""Default number of questions whose lists are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,13 @@ class QuestionToCompare:
 
 @dataclass(frozen=True, slots=True)
 class QuestionsToCompare:
-    """The questions to compare, in the order in which they are asked.
-
-    Of `total` questions, `same` have twice the same list and need no look. `notes`: what the user
-    should know.
-    """
+    """The questions to compare, in the order in which they are asked."""
 
     mode: ListMode
-    total: int
-    same: int
+    total: int  # Number of questions that were looked at.
+    same: int  # Number of those whose two lists are identical, so that nobody need look.
     questions: tuple[QuestionToCompare, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What the user should know.
 
 
 @dataclass(frozen=True)
@@ -74,18 +70,14 @@ class ListedPassage:
 
 @dataclass(frozen=True, slots=True)
 class TwoLists:
-    """Both lists for a query, in a fixed order that does not reveal what made them.
-
-    `same`: the lists agree passage by passage. `systems`: an opaque name of what made them, to be
-    sent with the answer.
-    """
+    """Both lists for a query, in a fixed order that does not reveal which system made which."""
 
     query: str
     first: tuple[ListedPassage, ...]
     second: tuple[ListedPassage, ...]
-    same: bool
+    same: bool  # The lists agree passage by passage.
     answer: PreferenceAnswer | None = None
-    systems: str = ""
+    systems: str = ""  # Opaque name of the two systems, to be sent back with the answer.
 
 
 @dataclass(frozen=True)
@@ -97,28 +89,26 @@ class CompareLists(OfQuery, Request[TwoLists], method="compare_lists"):
 
 @dataclass(frozen=True, slots=True)
 class PreferencesShown:
-    """What the answers about two systems show.
+    """What the answers about two systems, a candidate and base, show.
 
-    `wins`, `losses`, `ties`: of the candidate; `generated` of them are about queries made from the
-    documents or imported. `better`: the evidence for the candidate, without these; it is proved
-    from `threshold` on. `worse`: the evidence against it, conclusive from 20 on. Both hold however
-    often they are checked.
+    `better` and `worse` are evidence that stays valid however often it is checked.
     """
 
     mode: ListMode
-    answers: int
-    wins: int
-    losses: int
+    answers: int  # Number of answers, with those that do not count.
+    wins: int  # Answers for the candidate.
+    losses: int  # Answers for base.
     ties: int
-    better: float
-    worse: float
-    threshold: float
+    better: float  # Evidence for the candidate, without answers about `generated` queries.
+    worse: float  # Evidence against the candidate; conclusive from 20 on.
+    threshold: float  # From this value of `better` on, the candidate is proved.
     shown: PreferenceShown
+    # Counted answers about queries that were made from the documents or imported.
     generated: int = 0
 
     @property
     def counted(self) -> int:
-        """The number of `answers` that count as evidence."""
+        """How many of the answers count as evidence."""
         return self.wins + self.losses + self.ties
 
     def sentence(self) -> str:
@@ -146,10 +136,10 @@ class PreferencesShown:
 
 @dataclass(frozen=True)
 class Prefer(OfQuery, Request[PreferencesShown], method="prefer"):
-    """Say which of the two lists is `better`, as they were shown; null removes the answer.
+    """Say which of two lists is better: the `first` or `second` as shown, or both the `same`.
 
-    `systems`: as the lists had it, so that no answer is stored for other systems that an evaluation
-    has put in their place meanwhile.
+    Null removes the answer. `systems`: as in `TwoLists`, so that an answer is not stored for other
+    systems if an evaluation has replaced them meanwhile.
     """
 
     better: PreferenceAnswer | None = None
@@ -189,14 +179,11 @@ class QuestionToJudge:
 
 @dataclass(frozen=True, slots=True)
 class QuestionsToJudge:
-    """The questions to judge; of `total`, `settled` need no look.
+    """The questions with passages to judge."""
 
-    `focused`: the passages are only those that distinguish two systems.
-    """
-
-    total: int
-    settled: int
-    focused: bool
+    total: int  # Number of questions that were looked at.
+    settled: int  # Number of those without anything to judge.
+    focused: bool  # The passages are only those that distinguish two systems.
     questions: tuple[QuestionToJudge, ...]
     notes: tuple[str, ...] = ()
 
@@ -210,7 +197,7 @@ class ReadQuestionsToJudge(Request[QuestionsToJudge], method="questions_to_judge
 
 
 def count_only_against(count: int) -> str:
-    """Return words on so many pairs about generated or imported queries."""
+    """Return a clause that `count` pairs are about generated or imported queries."""
     if count == 1:
         return f"1 is about a query that was made from the documents or imported: {ONLY_AGAINST}"
     return (

@@ -14,16 +14,13 @@ from engine.core.text import format_files_and_size
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What run.json says about a run, and the run's folder.
-
-    `state`: running, done, failed or cancelled.
-    """
+    """A run's folder, and what its run.json says."""
 
     run: str
     folder: Path
-    state: str = ""
+    state: str = ""  # running, done, failed or cancelled.
     pid: int | None = None
-    time: float | None = None
+    time: float | None = None  # Of the `state`, in seconds since the epoch.
     error: EngineError | None = None
 
 
@@ -36,41 +33,34 @@ STAGE_WORDS = {
     "evaluate": "Comparing search before and after",
     "embed": "Embedding",
 }
-"""What stages do, in words."""
+"""Stage → what it does, for users."""
 UP_TO_DATE = "up to date"
-"""The reason of a stage that is done and has nothing to add."""
+"""The `reason` of a stage that is done, unless it has a note of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageState:
-    """The state of a stage: done, stale or to do, because of `reason`.
-
-    `code`: that of an error, if the reason is one. `fingerprint`: of what a run would build now.
-    """
+    """The state of a stage, and the reason for it."""
 
     stage: str
-    state: str
+    state: str  # done, stale or to do.
     reason: str
-    code: str = ""
-    fingerprint: str = ""
+    code: str = ""  # That of the error, if an error is the reason.
+    fingerprint: str = ""  # Of the artifact that a run would build now.
 
 
 @dataclass(frozen=True)
 class ProjectStatus:
-    """The state of a project: the newest run, counts, and every stage.
-
-    `running`: whether a run is in progress. `problem`: set if something is not known.
-    `asks_server`: whether semantic search sends queries to a server.
-    """
+    """The state of a project: the newest run, counts, and every stage."""
 
     project: str = ""
     name: str = ""
-    running: bool = False
-    run: RunRecord | None = None
+    running: bool = False  # Whether a run is in progress.
+    run: RunRecord | None = None  # The newest run.
     counts: dict[str, int] = field(default_factory=dict)
     stages: tuple[StageState, ...] = ()
-    problem: EngineError | None = None
-    asks_server: bool = False
+    problem: EngineError | None = None  # Why some of this could not be determined.
+    asks_server: bool = False  # Whether semantic search sends queries to a server.
 
     def stage(self, name: str) -> StageState:
         """Return a stage; to do if nothing is known about it."""
@@ -99,13 +89,10 @@ class ReadStatus(Request[ProjectStatus], method="status"):
 
 @dataclass(frozen=True, slots=True)
 class StageChange:
-    """A stage whose state a change of settings would change.
-
-    `before`: empty if unknown.
-    """
+    """A stage whose state a change of settings would change."""
 
     stage: str
-    before: str
+    before: str  # Its state now; empty if unknown.
     after: str
     reason: str
     code: str = ""
@@ -150,14 +137,11 @@ class ChangeSettings(Request[ChangedSettings], method="change"):
 
 @dataclass(frozen=True, slots=True)
 class SettingsFound:
-    """All settings.
+    """All settings of a project."""
 
-    `set`: the keys that project.toml sets. `preset`: what holds for training keys that are null.
-    """
-
-    settings: dict[str, dict[str, Any]]
-    set: tuple[str, ...]
-    preset: dict[str, Any]
+    settings: dict[str, dict[str, Any]]  # Section → key → value.
+    set: tuple[str, ...]  # Names of the keys that project.toml sets, such as `search.top`.
+    preset: dict[str, Any]  # Values of the preset for training keys that are null.
 
 
 @dataclass(frozen=True)
@@ -167,24 +151,22 @@ class ReadSettings(Request[SettingsFound], method="settings"):
 
 @dataclass(frozen=True, slots=True)
 class SettingKey:
-    """A key of project.toml.
+    """A key of project.toml, and what it may be set to.
 
-    `kind`: text, integer, number, flag, choice, texts, numbers or choices. `common`: people change
-    it. `least` and `most`: of a list, those of its items. `least_open` and `most_open`: the bound
-    itself is not allowed.
+    The bounds of a list are those of its items.
     """
 
     name: str
     help: str
-    kind: str
+    kind: str  # text, integer, number, flag, choice, texts, numbers or choices.
     choices: tuple[str, ...]
     default: Any
-    optional: bool
-    common: bool = False
+    optional: bool  # It may have no value.
+    common: bool = False  # People often change it.
     least: float | None = None
     most: float | None = None
-    least_open: bool = False
-    most_open: bool = False
+    least_open: bool = False  # `least` itself is not allowed.
+    most_open: bool = False  # `most` itself is not allowed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,17 +192,13 @@ class ReadSchema(Request[SettingsSchema], method="schema"):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that `engine doctor` checked.
-
-    `state`: good, note, problem, or absent (for optional things). `found`: what it is. `follows`:
-    what it means for the user. `code`: of a problem that programs know.
-    """
+    """One thing that `engine doctor` checked."""
 
     topic: str
-    state: str
-    found: str
-    follows: str
-    code: str = ""
+    state: str  # good, note, problem, or absent (for optional things).
+    found: str  # What there is.
+    follows: str  # What that means for the user, or what to do.
+    code: str = ""  # Of a problem that programs react to.
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,18 +229,14 @@ class ExportNote:
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A complete export in `folder`.
-
-    `with_text`: those of its `kinds` that contain words of the documents. `left_out`: kind → why it
-    is missing. `files` and `bytes`: what was written.
-    """
+    """A complete export in `folder`."""
 
     folder: Path
     kinds: tuple[str, ...]
-    with_text: tuple[str, ...]
-    files: int
+    with_text: tuple[str, ...]  # Those of `kinds` that contain words of the documents.
+    files: int  # Number of files written.
     bytes: int
-    left_out: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # Kind → why it is missing.
     notes: tuple[ExportNote, ...] = ()
 
 
@@ -270,20 +244,19 @@ class Exported:
 class Bundled:
     """A project as one file.
 
-    `sha256`: the digest that it ends with. `search_only`: it contains only what search reads.
-    `files` and `search_only` are None, and `project` and `created` (ISO 8601) empty, if the
-    password is not known.
+    Of an encrypted bundle whose password is not known, `files`, `search_only`, `project` and
+    `created` are None or empty.
     """
 
     file: Path
-    bytes: int
-    sha256: str
+    bytes: int  # Size of the file.
+    sha256: str  # The digest that the file ends with.
     encrypted: bool
-    files: int | None = None
-    search_only: bool | None = None
+    files: int | None = None  # Number of files in it.
+    search_only: bool | None = None  # It contains only what search reads.
     notes: tuple[ExportNote, ...] = ()
     project: str = ""
-    created: str = ""
+    created: str = ""  # ISO 8601.
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,25 +282,22 @@ class Removed:
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A place that the program does not touch.
-
-    `found`: it exists for certain; otherwise it may exist.
-    """
+    """A place outside the project that may hold its text; the program does not touch it."""
 
     what: str
     why: str
     path: str = ""
-    found: bool = False
+    found: bool = False  # It exists for certain; otherwise it may exist.
 
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a purge removed, what it left in the project's folder, and what else may hold text."""
+    """What a purge removed and what it left."""
 
     project: str
     removed: tuple[Removed, ...]
-    kept: tuple[str, ...]
-    elsewhere: tuple[Elsewhere, ...]
+    kept: tuple[str, ...]  # Files in the project's folder that this program did not make.
+    elsewhere: tuple[Elsewhere, ...]  # Other places that may hold text of the documents.
 
     def lines(self) -> Iterator[str]:
         """Yield what was removed, what was kept, and where else text may be, line by line."""
@@ -344,6 +314,7 @@ class Purged:
         yield from self._list_elsewhere(found=False)
 
     def _list_elsewhere(self, *, found: bool) -> Iterator[str]:
+        """Yield a line for each place that exists for certain or, with `found=False`, may exist."""
         for place in self.elsewhere:
             if place.found is found:
                 path = f": {place.path}" if place.path else ""

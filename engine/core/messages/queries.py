@@ -13,7 +13,7 @@ PAGE = 100
 QueryUse = Literal["evidence", "stopping the training", "trained on", "measured only", "unused"]
 """What a query is used for.
 
-Evidence for what comes into use, stopping the training, learning, measuring only, or nothing.
+`evidence`: it decides what comes into use. `measured only`: it is reported, but decides nothing.
 """
 UnusedReason = Literal[
     "document-trained",
@@ -65,22 +65,20 @@ class QueryRow:
 
 @dataclass(frozen=True, slots=True)
 class QueryOfOrigin:
-    """A query of any origin, and its use; `reason`: why it has none.
+    """A query of any origin, with the place of its answer, and what it is used for.
 
-    The chunk `chunk_id` of the document at `path` answers it, or the whole document if that is
-    None; judged queries, which several chunks may answer, name neither. The query stands at
-    [start:end] of the document at `written_in`.
+    Judged queries, which several chunks may answer, name no place.
     """
 
     origin: str
     text: str
     use: QueryUse
-    path: str = ""
-    chunk_id: int | None = None
-    written_in: str = ""
+    path: str = ""  # Of the document that answers it.
+    chunk_id: int | None = None  # The chunk that answers it; None: the whole document.
+    written_in: str = ""  # Path of the document that contains the query, at [start:end].
     start: int = -1
     end: int = -1
-    reason: UnusedReason | None = None
+    reason: UnusedReason | None = None  # Why it is unused.
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +92,13 @@ class QueriesByOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QueryPage:
-    """A page of queries, `total` of which match; and counts over all queries.
+    """A page of the matching queries, and counts over all queries."""
 
-    `rejected`: reason → number of queries.
-    """
-
-    total: int
+    total: int  # Number of matching queries.
     queries: tuple[QueryRow, ...]
-    made: int
+    made: int  # Number of queries before filtering.
     kept: int
-    rejected: dict[str, int]
+    rejected: dict[str, int]  # Reason → number of queries.
     kinds: dict[str, int]
     splits: dict[str, int]
 
@@ -143,13 +138,13 @@ class QueryInChunk(QueryRow):
 
 def evidence_span(evidence: str, text: str) -> tuple[int, int] | None:
     """Return (start, end) of the evidence in a text, ignoring white space; None if absent."""
-    wanted = "".join(evidence.split())
-    first = "".join(text.split()).find(wanted)
-    if not wanted or first < 0:
+    squeezed = "".join(evidence.split())
+    first = "".join(text.split()).find(squeezed)
+    if not squeezed or first < 0:
         return None
     # Where each character of the squeezed text stands in the text itself.
     positions = [position for position, char in enumerate(text) if not char.isspace()]
-    last = first + len(wanted) - 1
+    last = first + len(squeezed) - 1
     return positions[first], positions[last] + 1
 
 
@@ -207,15 +202,12 @@ class SampledChunk:
 
 @dataclass(frozen=True, slots=True)
 class SampleEstimate:
-    """The estimated duration of making all queries.
-
-    `checked`: whether the run also encodes every chunk to check the queries, which a sample cannot
-    time.
-    """
+    """The estimated duration of making all queries."""
 
     chunks: int
     seconds: float
-    basis: str
+    basis: str  # What the estimate is based on.
+    # The run also encodes every chunk to check the queries, which a sample cannot time.
     checked: bool
 
 
@@ -232,21 +224,17 @@ class QuerySample:
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A GGUF file and its properties.
-
-    `problem`: why it cannot be used, else empty; `fits` is None then. `memory`: bytes that it takes
-    with the context that was named.
-    """
+    """A GGUF file and its properties."""
 
     path: Path
     place: str
     names: tuple[str, ...]
-    size: int
+    size: int  # Bytes.
     architecture: str | None
     quantisation: str | None
     parameters: int | None
     context: int | None
     chat_template: bool | None
-    problem: str
-    memory: int
-    fits: bool | None
+    problem: str  # Why it cannot be used; empty if it can.
+    memory: int  # Bytes that it takes with the context asked for.
+    fits: bool | None  # Into the free memory; None if there is a problem.

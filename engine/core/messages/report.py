@@ -12,8 +12,9 @@ from engine.core.messages.wire import Request
 QuerySetKind = Literal["judged", "measuring", "focused", "document", "synthetic", "perturbed"]
 """The kinds of query sets.
 
-Judged queries; those that only measure; those judged where two lists differ (in no table); queries
-found in documents; generated and held-out queries; judged ones with typos and the like.
+`measuring`: judged queries that only measure. `focused`: judged only where two lists differ (in no
+table). `document`: titles and headings. `synthetic`: generated and held out. `perturbed`: judged
+queries with typos and the like.
 """
 
 
@@ -49,68 +50,55 @@ GateOutcome = Literal["proved", "expected", "not shown", "excluded"]
 Standing = Literal["proved", "expected", "base"]
 """Why an encoder is in use in a mode.
 
-Its gain is proved on the project's documents, or expected from experience with others; "base" for
-the base encoder.
+`proved`: its gain is proved on the project's documents. `expected`: it is expected from experience
+with public collections. `base`: it is the base encoder.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """The gain to expect of a candidate, in points, from experience and this project's figures.
-
-    `low` and `high` bound 95 %. `risk`: probability of a loss beyond the tolerance. Of the
-    experience with public collections alone: the candidate `helped` on so many of the
-    `collections`, by `average` points. `widened`: the experience comes from another encoder, so
-    less is known.
-    """
+    """The gain to expect of a candidate, in points, from experience and this project's figures."""
 
     mean: float
-    low: float
-    high: float
-    risk: float
-    collections: int
-    helped: int
-    average: float
-    widened: bool = False
+    low: float  # Lower bound of the 95 % interval.
+    high: float  # Upper bound.
+    risk: float  # Probability of a loss beyond the tolerance.
+    collections: int  # Number of public collections that the experience comes from.
+    helped: int  # Number of those on which the candidate helped.
+    average: float  # Mean gain over them, in points.
+    widened: bool = False  # The experience is with another encoder, so the interval is wider.
 
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """A candidate against the reference in one search mode.
-
-    `encoder`, `share`: of the semantic score in hybrid search. `difference`: nDCG@10 in percent on
-    the table's rung; None if not measured there. `p`: one-sided, corrected for the number of
-    candidates. `excluded_by`: the kind of evidence that shows it to be worse.
-    """
+    """A candidate against the reference in one search mode."""
 
     name: str
     encoder: str
-    share: float | None
-    difference: Difference | None
-    p: float
+    share: (
+        float | None
+    )  # Weight of the semantic score in hybrid search; None for RRF and semantic search.
+    difference: Difference | None  # nDCG@10 in percent on the table's rung; None if not measured.
+    p: float  # One-sided, corrected for the number of candidates.
     outcome: GateOutcome
     in_use: bool = False
-    excluded_by: str | None = None
+    excluded_by: str | None = None  # The kind of evidence that shows it to be worse.
     expectation: Expectation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GateTable:
-    """What the gate compared with the reference in a search mode.
-
-    `queries`: their number on the `rung` (empty: nothing was measured). `decided`: they were enough
-    to have the last word.
-    """
+    """What the gate compared with the reference in a search mode."""
 
     mode: SearchMode
-    rung: str
-    queries: int
+    rung: str  # The kind of evidence; empty: nothing was measured.
+    queries: int  # Number of queries on the rung.
     candidates: tuple[GateRow, ...]
-    decided: bool
+    decided: bool  # There were enough queries to have the last word.
 
     @property
     def strictness_note(self) -> str:
-        """Why a gain that an interval or p seems to show is not proved; empty without one."""
+        """Why a gain that looks proved by its interval or p is not; empty if there is none."""
         if not self.decided or not any(_seems_proved(row) for row in self.candidates):
             return ""
         text = (
@@ -124,7 +112,7 @@ class GateTable:
 
 
 def _seems_proved(row: GateRow) -> bool:
-    """Return whether a gain that is not proved has an interval or p as if it were."""
+    """Return whether an unproved gain has an interval above 0 or a p of at most `LEVEL`."""
     if row.outcome == "proved" or row.difference is None:
         return False
     return row.p <= LEVEL or row.difference.low > 0
@@ -142,45 +130,38 @@ class FoundHit:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The metric of one query under base and system, in percent, and the first hits of both."""
+    """How adaptation changed one query: its metric in percent and its first hits."""
 
-    key: str
-    text: str
-    before: float
-    after: float
+    key: str  # Of the query.
+    text: str  # Of the query.
+    before: float  # Under base.
+    after: float  # Under the compared system.
     hits_before: tuple[FoundHit, ...] = ()
     hits_after: tuple[FoundHit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The largest gains and losses, largest first, and how many queries changed.
-
-    `differences`: of every query, in points, the largest gain first.
-    """
+    """The queries with the largest gains and losses, largest first, and how many changed."""
 
     better: tuple[Change, ...] = ()
     worse: tuple[Change, ...] = ()
     count_better: int = 0
     count_worse: int = 0
     count_equal: int = 0
-    differences: tuple[float, ...] = ()
+    differences: tuple[float, ...] = ()  # Of every query, in points, the largest gain first.
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySetReport:
-    """One set of queries, and every system on them.
-
-    `changes`: those of `changed_system` against the comparison's base. `unmatched`: judged answers
-    that the corpus does not have.
-    """
+    """One set of queries, and the figures of every system on it."""
 
     name: str
     kind: QuerySetKind
     comparison: FigureTable
     changes: Changes = field(default_factory=Changes)
-    changed_system: str = ""
-    unmatched: tuple[str, ...] = ()
+    changed_system: str = ""  # The system that `changes` compare with the table's base.
+    unmatched: tuple[str, ...] = ()  # Judged answers that the corpus does not have.
 
 
 Outcome = Literal["proved", "expected", "stays", "not measured"]
@@ -207,25 +188,21 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class ModeVerdict:
-    """The outcome in one search mode.
-
-    `sentence`: for everyone. `bars`: on `queries` of a `kind`; empty if these flatter. `encoder`:
-    the one in use. `difference`: of that (of the adapted encoder if base is in use) and base on
-    those queries.
-    """
+    """The outcome of adaptation in one search mode."""
 
     mode: SearchMode
     outcome: Outcome
-    encoder: str
-    sentence: str
-    kind: QuerySetKind = "synthetic"
-    queries: int = 0
-    bars: tuple[Bar, ...] = ()
+    encoder: str  # The one in use.
+    sentence: str  # The outcome for everyone to read.
+    kind: QuerySetKind = "synthetic"  # Of the queries that bars and difference are measured on.
+    queries: int = 0  # Number of those queries.
+    bars: tuple[Bar, ...] = ()  # Empty if the queries flatter.
+    # The encoder in use against base; if base is in use, the adapted one against base.
     difference: Difference | None = None
 
     @property
     def format_difference(self) -> str:
-        """The difference as a sentence with its interval; empty if there is none."""
+        """The difference as a sentence with its interval; empty without a difference."""
         gap = self.difference
         if gap is None:
             return ""
@@ -254,7 +231,7 @@ class NextStep:
     commands: tuple[str, ...] = ()
 
     def format_with(self, way: str) -> str:
-        """Return the sentence with a way to do it."""
+        """Return the sentence with a way to do the step, such as a command or a key."""
         return f"{self.what}: {way}." if way else f"{self.what}."
 
     @property

@@ -14,7 +14,7 @@ from engine.core.messages.wire import AtLeast, Request, RowId
 Mode = Literal["hybrid", "semantic", "bm25"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 MODE_OF_NAME: dict[str, Mode] = {"hybrid": "hybrid", "semantic": "semantic", "keywords": "bm25"}
-"""The modes by what users call them; two of them are named after their ranker."""
+"""Name that users type → mode. The mode `bm25` is called `keywords`."""
 MODE_NAMES = {str(mode): name for name, mode in MODE_OF_NAME.items()}
 
 
@@ -29,67 +29,56 @@ def read_mode(name: str | None) -> Mode | None:
 
 
 LINED = frozenset({"txt", "md", "csv"})  # Formats whose lines are those of the file.
-# Values of each facet, the most frequent ones; a list of this length may be incomplete.
+# Only the most frequent values of a facet are counted; a list of this length may be incomplete.
 MAX_FACETS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The place of a hit in one ranker: `rank` from 1, and `score` on that ranker's own scale.
+    """The place of a hit in one ranker."""
 
-    `document_rank`: of its document among documents, if hits are grouped.
-    """
-
-    rank: int
-    score: float
-    document_rank: int = 0
+    rank: int  # From 1.
+    score: float  # On the ranker's own scale.
+    document_rank: int = 0  # Of its document among documents, if hits are grouped.
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """One chunk found.
 
-    `score`: that of the chosen mode (BM25, similarity or fusion). `marks`: (start, end) spans of
-    matched terms within `snippet`. `rankers`: the rank and score in each ranker that found the
-    chunk. `shares`: the part that each ranker contributed to a fused score (they sum to 1; {} if
-    one ranker was asked or the score is 0). `start` and `end`: character offsets in the document's
-    text; `line`: where it starts there, from 1. `page`: number of the page, slide or sheet with the
-    first matched term, or where the chunk starts; `place`: its name (`slide 4`, `sheet Budget`);
-    None and empty for a text without pages. `author`, `tags` (separated by commas), `created`
-    and `changed` (seconds since the epoch): what the document itself says. `id`: that of the
-    document, the same in every run.
-    `more`: if hits are grouped by document, how many others of the best passages belong to it.
-    `rerank_score`: on the reranker's scale; None if it did not reach the passage. `copies`: how
-    many of the documents found have the same text, including this one; they take one place.
+    Author, created, changed and tags are what the document itself says.
     """
 
     rank: int
-    score: float
+    score: float  # That of the chosen mode: BM25, similarity or fusion.
     path: str
     source: str
     title: str
     headings: tuple[str, ...]
     snippet: str
-    marks: tuple[tuple[int, int], ...]
+    marks: tuple[tuple[int, int], ...]  # (start, end) of matched terms within `snippet`.
     format: str
-    modified: float
+    modified: float  # Of the file, in seconds since the epoch.
     chunk_id: int
     document_id: int
-    start: int
+    start: int  # Character offset in the document's text.
     end: int
-    line: int = 1
+    line: int = 1  # Where it starts in the text, from 1.
+    # Page, slide or sheet with the first matched term, else where it starts.
     page: int | None = None
+    # Rank and score in each ranker that found it.
     rankers: dict[str, Ranked] = field(default_factory=dict)
+    # The part of each ranker in a fused score, summing to 1; empty with one ranker or score 0.
     shares: dict[str, float] = field(default_factory=dict)
-    place: str = ""
+    place: str = ""  # Name of the page, such as `slide 4` or `sheet Budget`.
     author: str = ""
-    created: float | None = None
+    created: float | None = None  # Seconds since the epoch, as `changed`.
     changed: float | None = None
-    tags: str = ""
-    id: str = ""
-    more: int = 0
-    rerank_score: float | None = None
-    copies: int = 1
+    tags: str = ""  # Separated by commas.
+    id: str = ""  # Of the document, the same in every run.
+    more: int = 0  # If grouped by document: how many other good passages belong to it.
+    rerank_score: float | None = None  # On the reranker's scale; None if it was not reranked.
+    copies: int = 1  # How many documents found have this text; they take one place.
 
     @property
     def page_name(self) -> str:
@@ -113,38 +102,30 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """The first `passages` hits are in the reranker's order; the others follow unchanged.
+    """What the reranker did: it ordered the first hits; the others follow unchanged."""
 
-    `problem`: why there are no more, if not because time was over.
-    """
-
-    passages: int = 0
+    passages: int = 0  # How many hits it ordered.
     seconds: float = 0.0
-    problem: EngineError | None = None
+    problem: EngineError | None = None  # Why there are no more, unless time was over.
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The answer to one search.
-
-    `notes`: what the user should know, such as a mode that was not available. `facets`, if asked
-    for: the number of documents found by type, author, tag, language, year and folder; BM25 finds
-    all that hold a word of the query, semantic search those of the nearest 100 chunks. `commands`:
-    the `engine` commands that the notes advise. `suggestion`: the query with unknown words in the
-    spelling of documents; empty without a correction. `reranked`: None if no reranker was asked.
-    `can_rerank`: none was, but one is in use and could reorder these hits. `problem`: the query has
-    nothing to look for, or names a document or file type that does not exist; `notes` explain it.
-    """
+    """The answer to one search."""
 
     query: str
     mode: str
     hits: tuple[Hit, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # What the user should know, such as a mode that was not available.
+    # If asked for: facet (type, author, tag, language, year, folder) → value → documents. BM25
+    # counts all that hold a word of the query, semantic search those of the nearest 100 chunks.
     facets: dict[str, dict[str, int]] = field(default_factory=dict)
-    commands: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()  # The `engine` commands that the notes advise.
+    # The query with unknown words spelt as in the documents; empty: no correction.
     suggestion: str = ""
-    reranked: Reranked | None = None
-    can_rerank: bool = False
+    reranked: Reranked | None = None  # None if no reranker was asked.
+    can_rerank: bool = False  # A reranker is in use that was not asked, and could order these hits.
+    # The query has nothing to look for, or names a document or type that does not exist.
     problem: EngineError | None = None
 
 
@@ -270,10 +251,10 @@ class ReadDocument(Request[DocumentText], method="document"):
 
 @dataclass(frozen=True, slots=True)
 class RankComparison:
-    """Where two encoders rank a chunk: rank from 1 among all chunks, and similarity.
+    """Where base and the encoder in use rank a chunk: rank from 1 among all chunks, and similarity.
 
-    The similarity is the cosine, or −d_L for a hyperbolic encoder in use, in which case base has
-    none. None if unknown.
+    The similarity is the cosine. For a hyperbolic encoder in use it is the negative distance −d_L,
+    and base has none. None if unknown.
     """
 
     base_rank: int | None = None

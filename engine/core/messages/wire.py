@@ -110,8 +110,11 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {part.name: hints[part.name] for part in fields(kind)}
 
 
-def _read(kind: Any, data: Any, where: str) -> Any:
-    """Convert JSON to a type; `where` is its place for errors."""
+def _read(kind: Any, data: Any, place: str) -> Any:
+    """Convert JSON to the type `kind`.
+
+    `place`: where the value stands, for errors, such as `hits[0].path`.
+    """
     origin = get_origin(kind)
     parts = get_args(kind)
     if kind is Any:
@@ -121,64 +124,64 @@ def _read(kind: Any, data: Any, where: str) -> Any:
         [inner] = [part for part in parts if part is not type(None)]
         if data is None:
             return None
-        return _read(inner, data, where)
+        return _read(inner, data, place)
     if origin is Annotated:
         bounds: AtLeast = parts[1]
         is_right = type(data) is int and bounds.least <= data <= bounds.most
-        _require(is_right, where, f"a whole number of {bounds.least} or more")
+        _require(is_right, place, f"a whole number of {bounds.least} or more")
         return data
     if origin is Literal:
-        _require(isinstance(data, str) and data in parts, where, f"one of {', '.join(parts)}")
+        _require(isinstance(data, str) and data in parts, place, f"one of {', '.join(parts)}")
         return data
     if origin is tuple:
-        return _read_sequence(parts, data, where)
+        return _read_sequence(parts, data, place)
     if origin is list:
-        return list(_read_sequence((*parts, Ellipsis), data, where))
+        return list(_read_sequence((*parts, Ellipsis), data, place))
     if kind is EngineError or origin in (dict, Mapping) or is_dataclass(kind):
         is_object = isinstance(data, dict) and all(isinstance(name, str) for name in data)
-        _require(is_object, where, "an object")
+        _require(is_object, place, "an object")
         if kind is EngineError:
             return EngineError.from_dict(data)
         if parts:
-            return _read_mapping(parts[0], parts[1], data, where)
-        return _read_message(kind, data, where)
+            return _read_mapping(parts[0], parts[1], data, place)
+        return _read_message(kind, data, place)
     allowed, description = _LEAVES[kind]
-    _require(type(data) in allowed, where, description)
+    _require(type(data) in allowed, place, description)
     if kind is Path:
         return Path(data)
     return data
 
 
-def _require(is_right: bool, where: str, wanted: str) -> None:
+def _require(is_right: bool, place: str, wanted: str) -> None:
     """Raise MessageError if the value at a place is not what is `wanted`."""
     if not is_right:
-        raise MessageError(f"{where or 'it'} must be {wanted}")
+        raise MessageError(f"{place or 'it'} must be {wanted}")
 
 
-def _read_mapping(key: Any, value: Any, data: dict[str, Any], where: str) -> dict[Any, Any]:
+def _read_mapping(key: Any, value: Any, data: dict[str, Any], place: str) -> dict[Any, Any]:
     """Convert to `dict[key, value]`; in JSON all keys are text."""
     try:
-        return {key(name): _read(value, item, f"{where}.{name}") for name, item in data.items()}
+        return {key(name): _read(value, item, f"{place}.{name}") for name, item in data.items()}
     except ValueError as error:
         # A key is not a number.
-        raise MessageError(f"{where}: {error}") from None
+        raise MessageError(f"{place}: {error}") from None
 
 
-def _read_sequence(parts: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
+def _read_sequence(parts: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]:
     """Convert to `tuple[X, ...]`, or to a tuple of fixed length."""
     endless = parts[-1] is Ellipsis
     is_list = isinstance(data, list | tuple)
-    _require(is_list and (endless or len(data) == len(parts)), where, "a list")
+    _require(is_list and (endless or len(data) == len(parts)), place, "a list")
     kinds = parts[:1] * len(data) if endless else parts
     return tuple(
-        _read(kind, item, f"{where}[{position}]")
+        _read(kind, item, f"{place}[{position}]")
         for position, (kind, item) in enumerate(zip(kinds, data, strict=True))
     )
 
 
-def _read_message(kind: Any, data: dict[str, Any], where: str) -> Any:
+def _read_message(kind: Any, data: dict[str, Any], place: str) -> Any:
     """Convert to a dataclass; fields that are left out get their defaults."""
-    prefix = f"{where}." if where else ""
+    prefix = f"{place}." if place else ""
     for part in fields(kind):
         if part.name not in data and part.default is MISSING and part.default_factory is MISSING:
             raise MessageError(f"{prefix}{part.name} is missing")

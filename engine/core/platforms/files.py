@@ -29,7 +29,7 @@ _MOUNT_POINT = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT, of junctions
 _RECALL_ON_DATA_ACCESS = 0x400000  # FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS
 _ASIDE = ".bmembed-old-"
 PROBE = ".bmembed-try-"
-"""Begins the names of files that only tell whether they can be made."""
+"""Prefix of files that are made only to see whether that is possible."""
 _LEFTOVER = re.compile(rf"{re.escape(_ASIDE)}[0-9a-f]{{8}}")
 _Result = TypeVar("_Result")
 _Problem = tuple[type[BaseException], BaseException, TracebackType]
@@ -131,9 +131,9 @@ def try_remove_tree(folder: Path) -> bool:
 def delete_tree(folder: Path) -> None:
     """Remove a folder; on Windows it stays whole while a file in it is in use.
 
-    What another process removes meanwhile is no error. On Windows the folder is renamed first, so
-    that no half of it is found. What is left of such folders, since a file was opened meanwhile, is
-    removed by the next call in the same place. Raises OSError.
+    Files that another process removes meanwhile are no error. On Windows the folder is renamed
+    first, so that nobody sees half of it; what cannot be removed then, because a file was opened
+    meanwhile, is removed by the next call in the same parent folder. Raises OSError.
     """
     if sys.platform != "win32":
         shutil.rmtree(folder, onerror=_raise_unless_gone)
@@ -145,7 +145,7 @@ def delete_tree(folder: Path) -> None:
     try:
         rename(folder, aside)
     except FileNotFoundError:
-        # It also means that the new path is too long.
+        # Windows raises this also if the new path is too long.
         if os.path.lexists(folder):
             raise
         return
@@ -218,8 +218,8 @@ def open_with_viewer(path: Path) -> None:
 def has_room_for_names(folder: Path, length: int) -> bool:
     """Return whether a folder can have files whose paths within it have `length` characters.
 
-    Windows may limit whole paths to 260, which only an attempt tells. One that fails for another
-    reason does not count.
+    Windows may limit whole paths to 260 characters, which only an attempt shows. An attempt that
+    fails for another reason says nothing: then the result is True.
     """
     if sys.platform != "win32":
         return True
@@ -238,9 +238,9 @@ def _try_to_create(path: Path) -> None:
 
 
 def is_document(path: Path) -> bool:
-    """Return whether there is a file at an absolute path, however it is named.
+    """Return whether there is a file at an absolute path, however long or odd its name is.
 
-    False also if the system does not tell.
+    False also if the system refuses to say.
     """
     with suppress(OSError, ValueError):
         return Path(reachable_path(str(path))).is_file()

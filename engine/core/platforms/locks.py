@@ -20,9 +20,10 @@ def holder_file(lock: Path) -> Path:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a lock is held; without a file, it is not.
+    """Return whether a lock is held by any process; False if there is no file.
 
-    Elsewhere than on Windows, read access suffices. Raises OSError if the file may not be read.
+    This takes the lock for a moment, to see whether that is possible. Except on Windows, read
+    access suffices. Raises OSError if the file may not be read.
     """
     if sys.platform == "win32":
         from filelock import FileLock, Timeout

@@ -33,8 +33,7 @@ def reachable_path(path: str) -> str:
 
     Programs of Windows reach 260 characters, unless an administrator has set LongPathsEnabled. They
     open a device for a reserved name and ignore spaces and dots at the end of a name, which other
-    systems write. Only a path that begins in a way of its own is taken as it is, with no `/`, `.`
-    or `..`.
+    systems write. Windows takes a path literally only in its long form (`extend_path`).
     """
     if sys.platform != "win32" or path.startswith(_EXTENDED):
         return path
@@ -44,7 +43,7 @@ def reachable_path(path: str) -> str:
 
 
 def extend_path(path: str) -> str:
-    """Return the long form of an absolute path of Windows."""
+    """Return the long form of an absolute path of Windows, which has no `/`, `.` or `..`."""
     normal = ntpath.normpath(path)
     if normal.startswith("\\\\"):
         return f"{_EXTENDED}UNC{normal[1:]}"

@@ -33,7 +33,7 @@ def receive_descriptor(channel: socket.socket) -> int | None:
 
 
 def stay_on_one_core(listener: int) -> None:
-    """Have calls answered on the core of the caller, which Linux does from 6.6 on."""
+    """Let the kernel run watcher and caller on one core, which is faster (Linux 6.6 or later)."""
     if sys.platform != "win32":
         with suppress(OSError):
             fcntl.ioctl(listener, _SET_FLAGS, _SAME_CORE)

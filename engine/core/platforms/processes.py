@@ -39,7 +39,7 @@ def own_session() -> dict[str, Any]:
 
 
 def can_become_program() -> bool:
-    """Return whether a process can become another program, which keeps its limits."""
+    """Return whether a process can become another program (exec) and keep its limits."""
     return sys.platform != "win32"
 
 
@@ -183,7 +183,7 @@ def limit_memory(size: int) -> None:
 
 
 def forbid_files() -> bool:
-    """Forbid this process memory dumps and growing files; return whether the system does."""
+    """Forbid this process core dumps and files that grow; return whether the system does."""
     if sys.platform != "win32":
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         with suppress(ValueError, OSError):

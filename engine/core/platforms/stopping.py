@@ -38,9 +38,9 @@ def notice_closing() -> None:
     """Turn the closing of the console window into TERMINAL_LOST.
 
     Only Windows needs this: it ends a process about 5 seconds after the handler was called, or at
-    once when the handler returns. So the handler waits while the main thread stops. Of logging off
-    and shutting down, Windows tells no program that has loaded its user interface (user32.dll),
-    which libraries do: there a run is ended as by a kill, and resumes from its last checkpoint.
+    once when the handler returns. So the handler waits while the main thread stops. Windows does
+    not announce logging off and shutting down to programs that have loaded user32.dll, as libraries
+    do: then a run ends as if it were killed, and resumes from its last checkpoint.
     """
     if sys.platform == "win32" and not _keepers:
 

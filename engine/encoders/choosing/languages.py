@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MIN_SHARE = 0.2
 MIN_DOCUMENTS = 0.1
-"""Minimum share, of text and of documents, in languages the encoder does not know for a finding.
+"""Shares of the text and of the documents in unknown languages from which doctor reports them.
 
-Both are needed, so that one long document does not suffice.
+Both must be reached, so that one long document does not suffice.
 """
 # Share of a single language below which its detection is most often a mistake.
 MIN_SHOWN = 0.01
@@ -103,14 +103,14 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
 
     None if too little text, or too few documents, are in such languages.
     """
-    known = languages_of(source)
-    if not known:
+    known_languages = languages_of(source)
+    if not known_languages:
         return None
     documents = store.languages_but("und")
     lengths: Counter[str] = Counter()
     for _, code, length in documents:
         lengths[code] += length
-    shares = foreign_shares(known, lengths)
+    shares = foreign_shares(known_languages, lengths)
     foreign_documents = sum(code in shares for _, code, _ in documents)
     if not shares or foreign_documents < MIN_DOCUMENTS * len(documents):
         return None
@@ -120,12 +120,12 @@ def language_finding(store: Store, source: EncoderSource) -> Finding | None:
     other_percent = percent - sum(round(100 * share) for share in large.values())
     if other_percent > 0:
         languages.append(f"others {other_percent}%")
-    what = (
+    problem = (
         f"{percent}% of the documents' text is in languages that {source.name} was not trained on"
         f" ({', '.join(languages)})"
     )
-    follows = f"semantic search finds little of it; {_suggest_encoder(lengths)}"
-    return Finding("languages", "note", what, follows, "languages-unknown")
+    consequence = f"semantic search finds little of it; {_suggest_encoder(lengths)}"
+    return Finding("languages", "note", problem, consequence, "languages-unknown")
 
 
 def _suggest_encoder(lengths: Mapping[str, int]) -> str:

@@ -76,6 +76,7 @@ def fits(model: CatalogueModel, machine: Machine, is_here: bool) -> bool:
 
 
 def _choose_size(models: list[CatalogueModel], machine: Machine) -> CatalogueModel | None:
+    """Return the largest model if there is a GPU, else the smallest; None without models."""
     if not models:
         return None
     by_size = sorted(models, key=lambda model: model.parameters)

@@ -31,6 +31,7 @@ def usual_share(source: EncoderSource, language: str) -> float:
 
 
 def _find_entry(source: EncoderSource) -> CatalogueModel | None:
+    """Return the catalogue's entry of an encoder, by its folder or else by its name."""
     entry = None
     if source.folder is not None:
         entry = find_entry_of(source.folder.path)

@@ -43,6 +43,7 @@ class Lorentz(InnerProduct):
         return -distances
 
     def _time(self, points: Floats) -> Floats:
+        """Return x_time = √(1/c + ‖x‖²) (…, 1) of points (…, d)."""
         squares = np.square(points).sum(axis=-1, keepdims=True)
         times: Floats = np.sqrt(1 / self.curvature + squares)
         return times

@@ -27,16 +27,14 @@ def unit_rows(rows: NDArray[Any], least: float = 0.0) -> NDArray[np.float32]:
 
 
 class IndexForm:
-    """The rows that an index stores, and how it compares them; here the vectors, by cosine.
-
-    `name`: the form's name in a manifest. `added`: how many numbers a row has more than a vector.
-    `of_cosines`: whether rows are compared by cosine. Otherwise it is by their inner product, and
-    always with all of them.
-    """
+    """The rows that an index stores, and how it compares them; here the vectors, by cosine."""
 
     name: ClassVar[str] = "cosine"
+    """The form's name in an index's manifest."""
     added: ClassVar[int] = 0
+    """Number of additional numbers in a row: a vector of d numbers is stored as d + `added`."""
     of_cosines: ClassVar[bool] = True
+    """Whether rows are compared by cosine; otherwise each query's inner product with all rows."""
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any
 from engine.core.disk import json_sha256, remembered_sha256
 
 FOLDER = "query-encoder"
-"""Sub-folder of a vector index for the graph or what stands for it."""
+"""Sub-folder of a vector index for the graph, or for a pointer to a shared one."""
 MODEL = "model.onnx"
 TOKENIZER = "tokenizer.json"
 FACTS = "encoder.json"
@@ -59,6 +59,7 @@ def remove_graph(folder: Path) -> None:
 
 
 def _digest(folder: Path, facts: dict[str, Any]) -> str:
+    """Return a digest of the facts, and of the graph and tokenizer in a folder."""
     return json_sha256(
         [facts, remembered_sha256(folder / MODEL), remembered_sha256(folder / TOKENIZER)]
     )

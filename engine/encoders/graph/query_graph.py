@@ -49,7 +49,8 @@ MAX_WEIGHTS = 600_000_000
 
 Larger weights take longer to read than the libraries to import, and a graph is a second copy.
 """
-# Characters of the texts that a graph is compared on, and of one that is cut.
+# Lengths in characters of the texts on which a graph is compared with its encoder, and of one text
+# that exceeds the encoder's `max_tokens`.
 _LENGTHS = (1, 30, 100, 300, 1000)
 _LONG = 12_000
 _log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class QueryGraph:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, _ = available_cores()
-        # Threads that wait for work would use their core.
+        # Otherwise threads that wait for work keep their cores busy.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 4  # fatal errors only; others are raised as well
         self._session = onnxruntime.InferenceSession(
@@ -104,7 +105,10 @@ class QueryGraph:
 
 
 def is_settled(index: Path) -> bool:
-    """Tell whether an index has or points to an intact graph, or cannot have one."""
+    """Tell whether an index needs no new graph.
+
+    It has or points to an intact graph, or can have none.
+    """
     folder = index / FOLDER
     if not folder.is_dir():
         return False

@@ -59,17 +59,17 @@ def graph_name(encoder: str) -> str:
 
 
 def find_graph(index: Path) -> Path:
-    """Return the folder of an index's graph: its own, or that in the data folder it points to.
+    """Return the folder of an index's graph, which may be missing.
 
-    If it has a pointer, the project's path is recorded, since it may have been moved. The folder
-    may be missing.
+    It is the index's own, or the folder in the data folder to which the index has a pointer. With a
+    pointer, the project's path is recorded, since the project may have been moved.
     """
-    own = index / FOLDER
-    if (own / FACTS).is_file():
-        return own
-    name = _read_pointer(own / POINTER)
+    own_folder = index / FOLDER
+    if (own_folder / FACTS).is_file():
+        return own_folder
+    name = _read_pointer(own_folder / POINTER)
     if name is None:
-        return own
+        return own_folder
     # A read-only data folder can still be read.
     with suppress(OSError):
         _record_project(index.parents[1])
@@ -81,8 +81,12 @@ def is_pointer_closed_to_group(index: Path) -> bool:
 
     The group cannot read this user's data folder.
     """
-    own = index / FOLDER
-    return (own / POINTER).is_file() and not (own / FACTS).is_file() and _is_for_group(index)
+    own_folder = index / FOLDER
+    return (
+        (own_folder / POINTER).is_file()
+        and not (own_folder / FACTS).is_file()
+        and _is_for_group(index)
+    )
 
 
 def is_graph_shared(encoder: str) -> bool:
@@ -200,6 +204,7 @@ def _is_for_group(index: Path) -> bool:
 
 
 def _write_pointer(index: Path, name: str) -> None:
+    """Let an index point to the graph of a name, and record its project as a user of graphs."""
     write_text(index / FOLDER / POINTER, json.dumps({"graph": name, "form": FORM}))
     _record_project(index.parents[1])
 
@@ -227,6 +232,7 @@ def _project_record(project: Path) -> Path:
 
 
 def _record_project(project: Path) -> None:
+    """List a project as a user of graphs, so that these are not deleted as unused."""
     record = _project_record(project)
     if record.is_file():
         return
@@ -235,6 +241,7 @@ def _record_project(project: Path) -> None:
 
 
 def _read_projects() -> Iterator[Path]:
+    """Yield the paths of the projects that are listed as users of graphs."""
     for record in (graphs_root() / PROJECTS).glob("*.json"):
         with suppress(OSError, ValueError, TypeError):
             yield Path(json.loads(record.read_text(encoding="utf-8")))

@@ -158,4 +158,5 @@ class AugmentedEncoder:
 
 
 def _hash(black_box: str, small: str) -> str:
+    """Return the fingerprint of a combination from the fingerprints of both models."""
     return hashlib.sha256(f"augmented {VERSION} {black_box} {small}".encode()).hexdigest()

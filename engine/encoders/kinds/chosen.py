@@ -68,7 +68,10 @@ def _with_prompts(model: ModelFolder, chosen: EncoderSettings) -> ModelFolder:
 
 
 def model_path(named: str) -> Path:
-    """Return the file or folder of a model on this machine. Raises what `encoder_source` raises."""
+    """Return the file or folder of a model on this machine. `named`: a value of `encoder.model`.
+
+    Raises what `encoder_source` raises.
+    """
     if is_gguf(named):
         from engine.gguf.file import find_gguf_file
 

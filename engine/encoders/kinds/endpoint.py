@@ -57,18 +57,19 @@ MAX_TOKENS = 32_768
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSource(EncoderSource):
-    """A server that has not been called yet.
-
-    `model` is the model's name there. `dimension` is the width that its vectors must have (0: any).
-    `keyed` tells whether the server gets the key.
-    """
+    """A server that has not been called yet."""
 
     address: Address
     model: str
+    """Name of the model on the server, or empty."""
     seconds: float
+    """Time limit for an answer."""
     batch: int
+    """Number of texts in a request."""
     dimension: int
+    """Width that the server's vectors must have (0: any)."""
     keyed: bool
+    """Whether the server gets the key."""
 
     @classmethod
     def named(cls, chosen: EncoderSettings, dimension: int, keyed: bool) -> EndpointSource:
@@ -175,16 +176,16 @@ class EndpointEncoder:
         The file is written if it does not exist.
         """
         vectors = self._request(PROBES, lambda: None)
-        kept = read_shard(probes)
-        if kept is None:
+        stored = read_shard(probes)
+        if stored is None:
             hashes = [hashlib.sha256(text.encode()).digest() for text in PROBES]
             probes.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_shard(probes, np.array(hashes, "S32"), vectors)
             return False
-        rows = len(kept.hashes)
-        if vectors.shape != (rows, kept.width):
+        rows = len(stored.hashes)
+        if vectors.shape != (rows, stored.width):
             return True
-        cosines = (map_vectors(probes, rows, kept.width) * vectors).sum(axis=1)
+        cosines = (map_vectors(probes, rows, stored.width) * vectors).sum(axis=1)
         return bool(cosines.min() < MIN_SAME)
 
     def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:

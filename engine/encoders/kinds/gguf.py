@@ -67,8 +67,8 @@ class GgufSource(EncoderSource):
             identity = content_identity(path)
         except ModelError as error:
             to_do = "Set encoder.model to a GGUF file of an embedding model, or to a folder."
-            what = f"The embedding model {chosen.model} cannot be used."
-            raise ModelError(what, error.why, to_do, code="model-invalid") from None
+            message = f"The embedding model {chosen.model} cannot be used."
+            raise ModelError(message, error.why, to_do, code="model-invalid") from None
         model_name = header.name.replace(" ", "-")
         name = model_name
         if path.suffix.lower() == ".gguf":
@@ -175,10 +175,10 @@ class GgufEncoder:
             self._process = self._start()
         vectors = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), TEXTS_AT_ONCE):
-            part = [prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
-            vectors[start : start + len(part)] = self._request(part)
+            batch = [prompt + text for text in texts[start : start + TEXTS_AT_ONCE]]
+            vectors[start : start + len(batch)] = self._request(batch)
             if progress is not None:
-                progress(start + len(part))
+                progress(start + len(batch))
         if not (np.isfinite(vectors).all() and vectors.any(axis=1).all()):
             raise EngineError(
                 f"The model {self._source.name} gave unusable vectors.",

@@ -1,4 +1,4 @@
-"""The container of a bundle: written, sealed, and read with distrust."""
+"""The container of a bundle: writing and sealing it, and reading one that may be hostile."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ MODELS = "models"
 COPIED = ("imports", "cache", "studies", SERVERS)
 """Files and folders that are copied as they are."""
 TOP = {SETTINGS, DATABASE, MODELS, *ARTIFACT_ROOTS, *COPIED}
-"""What paths in a bundle begin with."""
+"""The first parts of paths that a bundle may hold."""
 SEAL = b"sha256:"
 DIGITS = 64  # Of a sha256 in hex.
-MAX_RATIO = 200  # Bytes written for a byte of the bundle; a bomb has 1,000.
+MAX_RATIO = 200  # Unpacked bytes for a byte of the bundle; a ZIP bomb has 1,000 or more.
 MAX_MANIFEST = 1 << 24  # Bytes.
 MAX_FOLDERS = 1_000
 MAX_DEPTH = 20  # Folders of a path.
@@ -79,20 +79,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The list of a bundle's contents.
+    """The list of a bundle's contents."""
 
-    `folders`: those without files. `models`: a model's name in settings and indexes → its place in
-    the bundle. `project`: its name.
-    """
-
-    format: int
+    format: int  # Version of the layout.
     program: str
     created: str
     search_only: bool
-    files: dict[str, Entry]
-    folders: tuple[str, ...]
-    models: dict[str, str]
-    project: str = ""
+    files: dict[str, Entry]  # Path → size and digest.
+    folders: tuple[str, ...]  # Folders without files.
+    models: dict[str, str]  # A model's name in settings and indexes → its path in the bundle.
+    project: str = ""  # Name of the project.
 
 
 def damaged_error(why: str, what: str = "The bundle is damaged.") -> DamagedError:
@@ -109,7 +105,7 @@ def unsafe_error(why: str) -> InputError:
 
 @contextmanager
 def malformed_as_damaged() -> Iterator[None]:
-    """Raise `damaged_error` for what a malformed file causes in libraries and the system."""
+    """Turn what a malformed file raises in libraries and the system into DamagedError."""
     try:
         yield
     except _MALFORMED as error:
@@ -128,7 +124,7 @@ def add_file(archive: ZipFile, name: str, path: Path) -> Entry:
 
 
 def copy_stream(source: IO[bytes], target: IO[bytes] | None) -> Entry:
-    """Copy to the end of the source, or only read it without a `target`; return size and digest.
+    """Copy a source to its end, and return its size and digest; without `target`, only read it.
 
     Raises DamagedError if the source is in a damaged archive.
     """
@@ -146,7 +142,7 @@ def copy_stream(source: IO[bytes], target: IO[bytes] | None) -> Entry:
 
 
 def new_archive(path: Path) -> ZipFile:
-    """Return an empty archive with room for the seal."""
+    """Return an empty archive whose comment has room for the seal (see `seal`)."""
     archive = ZipFile(path, "w", compresslevel=1)
     archive.comment = SEAL + b"0" * DIGITS
     return archive
@@ -266,9 +262,9 @@ def _check_names(manifest: Manifest) -> None:
                 raise unsafe_error(f"{name!r} and another name are the same on some disks")
             if path in manifest.files and path != name:
                 raise unsafe_error(f"{path!r} is a file and a folder")
-    both = manifest.files.keys() & set(manifest.folders)
-    if both:
-        raise unsafe_error(f"{min(both)!r} is a file and a folder")
+    files_and_folders = manifest.files.keys() & set(manifest.folders)
+    if files_and_folders:
+        raise unsafe_error(f"{min(files_and_folders)!r} is a file and a folder")
     for place in manifest.models.values():
         if not place.startswith(f"{MODELS}/"):
             raise unsafe_error(f"{place!r} is no model's place")
@@ -283,4 +279,5 @@ def check_name(name: str) -> None:
 
 
 def _is_valid_part(part: str) -> bool:
+    """Return whether a name of a file or folder is valid on every system, and short enough."""
     return bool(_PART.fullmatch(part)) and len(part.encode("utf-8", "replace")) <= MAX_PART

@@ -86,9 +86,9 @@ def bundle_project(
         # A project on a full or read-only disk can be bundled, but does not remember it.
         with suppress(OSError):
             stack.enter_context(remembering(project, final, ["bundle"]))
-        made = work / "bundle"
+        bundle_file = work / "bundle"
         for _ in range(ATTEMPTS):
-            written = _write(project, work, made, search_only, with_model)
+            written = _write(project, work, bundle_file, search_only, with_model)
             if written is not None:
                 break
         else:
@@ -98,15 +98,15 @@ def bundle_project(
                 f"Try again after the run: 'engine status {project.argument}'.",
                 command="status",
             )
-        digest = seal(made)
+        digest = seal(bundle_file)
         if password is not None:
-            plain = made
-            made = work / "encrypted"
-            encrypt(plain, made, password)
-            digest = seal(made)
-        size = made.stat().st_size
-        made.chmod(0o600)
-        rename(made, final)
+            plain = bundle_file
+            bundle_file = work / "encrypted"
+            encrypt(plain, bundle_file, password)
+            digest = seal(bundle_file)
+        size = bundle_file.stat().st_size
+        bundle_file.chmod(0o600)
+        rename(bundle_file, final)
         sync(final.parent)
     manifest, notes = written
     return Bundled(
@@ -125,9 +125,10 @@ def bundle_project(
 def _write(
     project: ProjectFolder, work: Path, made: Path, search_only: bool, with_model: bool
 ) -> tuple[Manifest, tuple[ExportNote, ...]] | None:
-    """Write the unsealed bundle to `made`, and return its manifest and notes about it.
+    """Write an unsealed bundle to `made`; return its manifest, and notes about it.
 
-    `work`: a folder for copies of the database. None if a run replaced what was being copied.
+    `work`: a folder for copies of the database. Returns None if a run replaced artifacts while they
+    were copied.
     """
     from engine.runs.pipeline import find_folders_in_use
 
@@ -210,7 +211,10 @@ def _list_search_folders(project: ProjectFolder, store: Store) -> list[str]:
 def _list_files(
     project: ProjectFolder, names: list[str], search_only: bool
 ) -> Iterator[tuple[str, Path]]:
-    """Yield name and path of the files, and of the empty folders, to bundle."""
+    """Yield name in the bundle and path of the files, and of the empty folders, to bundle.
+
+    `names`: the folders of the artifacts, relative to the project.
+    """
     bundled = [*names]
     if not search_only:
         reports = sorted(path.name for path in project.path.glob(f"reports/{KEPT}*"))
@@ -235,31 +239,32 @@ def _list_files(
 
 
 def _choose_models(
-    project: ProjectFolder, settings: Settings, info: VectorsInfo | None, wanted: bool
+    project: ProjectFolder, settings: Settings, info: VectorsInfo | None, with_model: bool
 ) -> dict[str, _BundledModel]:
     """Return the models to bundle, by their names in settings and indexes.
 
-    They are the models of the index, or before there is one those of the settings; only those
-    inside the project unless models are `wanted`. Raises ModelError for one that is missing then.
+    They are those that the index (`info`) was made with, or without an index those of the settings.
+    Without `with_model`, only models inside the project are bundled. With it, raises ModelError for
+    a model that is missing.
     """
-    chosen = info or settings.encoder
+    encoder_settings = info or settings.encoder
     models: dict[str, _BundledModel] = {}
     roles = {
-        "model": "" if chosen.endpoint else chosen.model,
-        "small_model": chosen.small_model,
+        "model": "" if encoder_settings.endpoint else encoder_settings.model,
+        "small_model": encoder_settings.small_model,
     }
-    for role, named in roles.items():
-        if not named or named in BUNDLED_NAMES:
+    for role, model in roles.items():
+        if not model or model in BUNDLED_NAMES:
             continue
         try:
-            path = model_path(named)
+            path = model_path(model)
         except EngineError:
-            if wanted:
+            if with_model:
                 raise
             continue
-        if wanted or path.is_relative_to(project.path.resolve()):
+        if with_model or path.is_relative_to(project.path.resolve()):
             name = re.sub(r"[^\w.-]", "_", folder_name(path))
-            models[named] = _BundledModel(f"{MODELS}/{role}/{name}", path)
+            models[model] = _BundledModel(f"{MODELS}/{role}/{name}", path)
     return models
 
 
@@ -282,7 +287,7 @@ def _list_model_files(models: dict[str, _BundledModel]) -> Iterator[tuple[str, P
 
 
 def describe_unfinished(store: Store) -> tuple[ExportNote, ...]:
-    """Return a note on what a run has yet to do, by the database: read, index or embed."""
+    """Return a note on what a run has yet to read, index or embed; empty if nothing."""
     corpus = store.artifact(CorpusInfo)
     chunks = store.count("chunks")
     lexical = store.artifact(LexicalInfo)
@@ -309,7 +314,10 @@ def describe_unfinished(store: Store) -> tuple[ExportNote, ...]:
 def _describe_missing_models(
     info: VectorsInfo | None, reranker: str, places: dict[str, str]
 ) -> tuple[ExportNote, ...]:
-    """Return notes about models that the other machine must have."""
+    """Return notes about models that the other machine must have.
+
+    `places`: the bundled models, by name.
+    """
     missing: list[str] = []
     if info is not None:
         model = "" if info.endpoint else info.model

@@ -46,18 +46,18 @@ _ALLOW_PUBLIC = (
     "search.reranker_allow_public",
 )
 Password = Callable[[], str | None]
-"""Returns the password when a bundle has one; None if there is none to be had."""
+"""Called if a bundle is encrypted; returns the password, None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bundle:
-    """An opened bundle, without a manifest if its password is unknown."""
+    """An opened bundle."""
 
-    digest: str
-    encrypted: bool
-    archive: ZipFile
-    infos: Mapping[str, ZipInfo]
-    manifest: Manifest | None
+    digest: str  # The sha256 that the file ends with.
+    encrypted: bool  # Whether it has a password.
+    archive: ZipFile  # Of an encrypted bundle, the decrypted one.
+    infos: Mapping[str, ZipInfo]  # Its entries by name.
+    manifest: Manifest | None  # None if the password is unknown.
 
     def copy(self, name: str, target: IO[bytes] | None) -> None:
         """Copy a file of the bundle, or only read it without a `target`.
@@ -87,14 +87,14 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
             if not is_encrypted(infos):
                 yield _Bundle(digest, False, archive, infos, read_manifest(archive, infos))
                 return
-            word = password()
-            if word is None:
+            secret = password()
+            if secret is None:
                 yield _Bundle(digest, True, archive, infos, None)
                 return
-            check_password(word)
+            check_password(secret)
             check_room(place or Path(gettempdir()), infos[BODY].file_size)
             with TemporaryFile(dir=place) as decrypted:
-                decrypt(archive, word, decrypted)
+                decrypt(archive, secret, decrypted)
                 verify_seal(decrypted)
                 with _open_archive(decrypted) as (body, body_infos):
                     manifest = read_manifest(body, body_infos)
@@ -215,11 +215,11 @@ def _unpack(bundle: _Bundle, files: Mapping[str, Entry], folder: Path) -> None:
 
 
 def _adapt_to_this_machine(project: ProjectFolder, moved: Mapping[str, str], model: str) -> None:
-    """Check settings and database, and give the models their names on this machine.
+    """Check settings and database, and replace names of models by their paths on this machine.
 
-    `moved`: names of the bundle's models → their places here. `model`: where the encoder's is.
-    Public servers are no longer allowed, and a server is not used as reranker: it would get
-    passages unasked. The next evaluation decides.
+    `moved`: names of the bundle's models → their paths here. `model`: the path of the encoder's
+    model, if the user gave one. Public servers are no longer allowed. A server is no longer used as
+    reranker, as it would get passages unasked; the next evaluation decides again.
     """
     settings = project.settings()
     with closing(project.store(check=True)) as store:
@@ -228,8 +228,9 @@ def _adapt_to_this_machine(project: ProjectFolder, moved: Mapping[str, str], mod
                 check_name(folder)
         vectors = store.artifact(VectorsInfo)
         if model:
-            named = vectors.info.model if vectors else settings.encoder.model
-            moved = {**moved, named: str(expand_home(model).absolute())}
+            model_name = vectors.info.model if vectors else settings.encoder.model
+            moved = {**moved, model_name: str(expand_home(model).absolute())}
+        # None restores the default, which allows no public servers.
         changes: dict[str, str | None] = dict.fromkeys(_ALLOW_PUBLIC)
         if settings.encoder.model in moved:
             changes["encoder.model"] = moved[settings.encoder.model]
@@ -250,7 +251,7 @@ def _adapt_to_this_machine(project: ProjectFolder, moved: Mapping[str, str], mod
 
 
 def _forget_reranker(store: Store) -> None:
-    """Remove the verdict on a reranker from the evaluation, which is then outdated."""
+    """Remove what an evaluation decided about a reranker, and mark the evaluation as outdated."""
     evaluation = store.artifact(EvaluationInfo)
     if evaluation is not None and evaluation.info.reranker is not None:
         without = replace(evaluation.info, reranker=None)
@@ -291,7 +292,7 @@ def _list_notes(project: ProjectFolder) -> Iterator[ExportNote]:
 
 
 def _list_servers(settings: Settings, index_endpoint: str) -> Iterator[ExportNote]:
-    """Yield a note for each server that gets text.
+    """Yield a note for each server that would get text.
 
     `index_endpoint`: the server that made the vectors, which the settings may no longer name.
     """
@@ -317,9 +318,9 @@ def _list_servers(settings: Settings, index_endpoint: str) -> Iterator[ExportNot
 def _check_model(
     project: ProjectFolder, indexes: Sequence[Artifact[VectorsInfo]]
 ) -> Iterator[ExportNote]:
-    """Yield a note unless this machine has the model that the `indexes` were made with.
+    """Yield a note unless this machine has the model that the indexes were made with.
 
-    `indexes`: of the search modes, that of hybrid search first.
+    `indexes`: that of hybrid search, then that of semantic search if there is one.
     """
     from engine.encoders.for_project import source_of
     from engine.encoders.graph.query_graph import QueryGraph

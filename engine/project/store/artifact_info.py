@@ -52,12 +52,12 @@ def _find_records(kind: type[Record]) -> Mapping[str, type[Record]]:
 
 @dataclass(frozen=True)
 class ArtifactInfo(Record):
-    """Base of the records below: the kind of artifact, its stage, its name in messages."""
+    """Base of the records of artifacts."""
 
-    kind: ClassVar[str] = ""
-    stage: ClassVar[str] = ""
-    called: ClassVar[str] = ""
-    plural: ClassVar[bool] = False
+    kind: ClassVar[str] = ""  # Key in the database.
+    stage: ClassVar[str] = ""  # The stage that makes it.
+    called: ClassVar[str] = ""  # Its name in messages.
+    plural: ClassVar[bool] = False  # Whether `called` is a plural.
 
     @property
     def folders_read(self) -> tuple[str, ...]:
@@ -69,73 +69,61 @@ class ArtifactInfo(Record):
 class CorpusInfo(ArtifactInfo):
     """The chunks of the corpus.
 
-    `passwords`, `ocr` and `limits`: show when unreadable files are worth another try. `tokenizer`:
-    fingerprint of the tokenizer that measured the chunks. `files_left`: files still to be read;
-    those read before them are indexed first.
+    `passwords`, `ocr` and `limits` show when unreadable files are worth another try.
     """
 
     kind = "corpus"
     stage = "ingest"
     called = "chunks"
     plural = True
-    chunks: str = ""
+    chunks: str = ""  # `Store.corpus_fingerprint` after a complete ingest.
     passwords: tuple[int, ...] | None = None
     ocr: str = ""
     limits: Mapping[str, int] = field(default_factory=dict)
-    tokenizer: str = ""
-    files_left: int = 0
+    tokenizer: str = ""  # Fingerprint of the tokenizer that measured the chunks.
+    files_left: int = 0  # Files still to be read; those read before them are indexed first.
 
 
 @dataclass(frozen=True)
 class LexicalInfo(ArtifactInfo):
-    """The BM25 index.
-
-    `language`: its main language. `languages`: the others that documents are stemmed in.
-    """
+    """The BM25 index."""
 
     kind = "lexical"
     stage = "index"
     called = "keyword index"
-    language: str = "none"
-    languages: tuple[str, ...] = ()
-    chunks: int = 0
+    language: str = "none"  # Its main language.
+    languages: tuple[str, ...] = ()  # Other languages that documents are stemmed in.
+    chunks: int = 0  # Number of chunks.
     chunks_fingerprint: str = ""
     version: int = 0
 
 
 @dataclass(frozen=True)
 class WriterInfo(Record):
-    """The language model file that wrote the queries: as project.toml names it, and its identity.
+    """The language model file that wrote the queries."""
 
-    `identity`: its `content_identity`.
-    """
-
-    named: str = ""
-    identity: str = ""
+    named: str = ""  # As project.toml names it.
+    identity: str = ""  # Its `content_identity`.
 
 
 @dataclass(frozen=True)
 class QueriesInfo(ArtifactInfo):
-    """The training queries.
-
-    `corpus` and `recipe`: fingerprints of what the queries were made from. `content`: that of the
-    queries themselves. `encoder`: fingerprint and length limit of the model that the consistency
-    filter used. `defaults`: defaults of the program that made them (engine/queries/recipe.py);
-    empty if not stored.
-    """
+    """The training queries, and what they were made from."""
 
     kind = "queries"
     stage = "generate"
     called = "queries"
     plural = True
-    corpus: str = ""
-    recipe: str = ""
-    made: int = 0
-    rejected: Mapping[str, int] = field(default_factory=dict)
-    content: str = ""
+    corpus: str = ""  # Fingerprint.
+    recipe: str = ""  # Fingerprint.
+    made: int = 0  # Number of queries before filtering.
+    rejected: Mapping[str, int] = field(default_factory=dict)  # Reason → number of queries.
+    content: str = ""  # Fingerprint of the queries themselves.
     backend: str = ""
     writer: WriterInfo | None = None
+    # Fingerprint and length limit of the model of the consistency filter.
     encoder: tuple[str, int] | None = None
+    # Defaults of the program that made them (engine/queries/recipe.py); empty if not stored.
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -156,17 +144,14 @@ class QueryBackendInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class RankingsInfo(ArtifactInfo):
-    """The rankings of the training queries.
-
-    `queries`: `QueriesInfo.content` of the queries ranked.
-    """
+    """The rankings of the training queries."""
 
     kind = "rankings"
     stage = "rank"
     called = "rankings"
     plural = True
-    queries: str = ""
-    k: int = 0
+    queries: str = ""  # `QueriesInfo.content` of the queries ranked.
+    k: int = 0  # Depth.
 
 
 @dataclass(frozen=True)
@@ -182,37 +167,29 @@ class TrainingHistory(Record):
 
 @dataclass(frozen=True)
 class AdapterInfo(ArtifactInfo):
-    """The trained adapter.
-
-    `adapter`: its folder; None, with a `reason`, if none was trained. `model`: fingerprint of the
-    base model. `seconds`: training time over all its runs; 0 if unknown.
-    """
+    """The trained adapter."""
 
     kind = "adapter"
     stage = "train"
     called = "adapter"
-    adapter: str | None = None
+    adapter: str | None = None  # Its folder; None, with a `reason`, if none was trained.
     reason: str = ""
     steps: int = 0
     best_step: int | None = None
     ended: str = ""
     adapter_scope: str = "both"
     digest: str = ""
-    model: str = ""
-    seconds: float = 0.0
+    model: str = ""  # Fingerprint of the base model.
+    seconds: float = 0.0  # Training time over all its runs; 0 if unknown.
 
 
 @dataclass(frozen=True)
 class InUseInfo(Record):
-    """The encoder that evaluation chose for a search mode: name, interpolation weight and adapter.
-
-    `standing`: whether its gain is proved on the documents or expected from experience; "base" for
-    the base encoder.
-    """
+    """The encoder that evaluation chose for a search mode, and why."""
 
     name: str = "base"
     interpolation_weight: float = 0.0
-    adapter: str | None = None
+    adapter: str | None = None  # Its folder; None for base.
     adapter_scope: str = "both"
     standing: Standing = "base"
     reason: str = ""
@@ -220,15 +197,13 @@ class InUseInfo(Record):
 
 @dataclass(frozen=True)
 class ContenderInfo(Record):
-    """The candidate of a search mode that is most worth comparing with the reference.
-
-    `share`: its weight in hybrid search; None for RRF and for semantic search. `wealth_needed`:
-    from which preferences prove it (engine/metrics/e_process.py).
-    """
+    """The candidate of a search mode that is most worth comparing with the reference."""
 
     name: str = "adapted"
     interpolation_weight: float = 1.0
+    # Weight of the semantic score in hybrid search; None for RRF and semantic search.
     share: float | None = None
+    # Evidence from preferences that proves it (engine/metrics/e_process.py).
     wealth_needed: float = 20.0
 
 
@@ -237,7 +212,7 @@ class FusionInfo(Record):
     """How hybrid search fuses its rankings."""
 
     method: str = "rrf"
-    weight: float = 0.5
+    weight: float = 0.5  # Of the semantic score, if `method` is `weighted`.
 
     @classmethod
     def of_share(cls, share: float | None) -> FusionInfo:
@@ -258,41 +233,33 @@ class ThresholdInfo(Record):
 
 @dataclass(frozen=True)
 class RerankerInfo(Record):
-    """Whether search uses the reranker with that `fingerprint`, and why.
-
-    It was measured in search mode `mode` with `seconds` for a search.
-    """
+    """Whether search uses a reranker, and why."""
 
     used: bool = False
     reason: str = ""
-    fingerprint: str = ""
-    mode: str = "hybrid"
-    seconds: float = 0.0
+    fingerprint: str = ""  # Of the reranker.
+    mode: str = "hybrid"  # The search mode that it was measured in.
+    seconds: float = 0.0  # Time that it had for a search.
 
 
 @dataclass(frozen=True)
 class EvaluationInfo(ArtifactInfo):
-    """The choices of the evaluation.
-
-    `semantic` and `hybrid`: the encoders in use. `…_contender`: the candidates whose results people
-    are asked to compare with the base encoder's, if any. `model`: fingerprint of the base model.
-    `judgments`: that of the judgments. `threshold`: for semantic search. `reranker`: None if
-    project.toml named none.
-    """
+    """The choices of the evaluation."""
 
     kind = "evaluation"
     stage = "evaluate"
     called = "evaluation"
-    semantic: InUseInfo = field(default_factory=InUseInfo)
-    hybrid: InUseInfo = field(default_factory=InUseInfo)
+    semantic: InUseInfo = field(default_factory=InUseInfo)  # The encoder in use.
+    hybrid: InUseInfo = field(default_factory=InUseInfo)  # The encoder in use.
+    # The candidate whose results people compare with the base encoder's, if any.
     semantic_contender: ContenderInfo | None = None
     hybrid_contender: ContenderInfo | None = None
-    model: str = ""
+    model: str = ""  # Fingerprint of the base model.
     advice: str = ""
     fusion: FusionInfo = field(default_factory=FusionInfo)
-    threshold: ThresholdInfo | None = None
-    reranker: RerankerInfo | None = None
-    judgments: str = ""
+    threshold: ThresholdInfo | None = None  # For semantic search.
+    reranker: RerankerInfo | None = None  # None if project.toml named none.
+    judgments: str = ""  # Fingerprint of the judgments.
 
     @property
     def in_use(self) -> Mapping[SearchMode, InUseInfo]:
@@ -317,13 +284,7 @@ class EvaluationInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class VectorsInfo(ArtifactInfo):
-    """The first vector index, for hybrid search, and for semantic search unless it has its own.
-
-    `encoder` and `chunk_encoder`: fingerprints of what encodes queries and chunks, with the
-    adapters that they need. `small_model`: the second model next to `model` or `endpoint` if its
-    adapter is in use. `small_dimension` of `dimension` belong to it. `base_encoder`: fingerprint of
-    the base model. `usual_share`: its share of the hybrid score before an evaluation.
-    """
+    """The first vector index, for hybrid search, and for semantic search unless it has its own."""
 
     kind = "vectors"
     stage = "embed"
@@ -331,21 +292,22 @@ class VectorsInfo(ArtifactInfo):
     model: str = ""
     max_tokens: int = 0
     prompts: tuple[str | None, str | None] = (None, None)
-    adapter: str | None = None
-    chunk_adapter: str | None = None
+    adapter: str | None = None  # Folder of the adapter for queries.
+    chunk_adapter: str | None = None  # Folder of the adapter for chunks.
     interpolation_weight: float = 1.0
-    encoder: str = ""
-    chunk_encoder: str = ""
+    encoder: str = ""  # Fingerprint of what encodes queries.
+    chunk_encoder: str = ""  # Fingerprint of what encodes chunks.
     version: int = 0
-    dimension: int = 0
+    dimension: int = 0  # With the part of the small model.
     chunks: int = 0
     pooling: str = "from the model"
     endpoint: str = ""
     endpoint_model: str = ""
+    # The second model, next to `model` or `endpoint`, if its adapter is in use.
     small_model: str = ""
-    small_dimension: int = 0
-    base_encoder: str = ""
-    usual_share: float = 0.5
+    small_dimension: int = 0  # How many of `dimension` belong to the small model.
+    base_encoder: str = ""  # Fingerprint of the base model.
+    usual_share: float = 0.5  # Weight of the semantic score in hybrid search before an evaluation.
 
     @property
     def folders_read(self) -> tuple[str, ...]:
@@ -355,15 +317,12 @@ class VectorsInfo(ArtifactInfo):
 
 @dataclass(frozen=True)
 class SemanticVectorsInfo(VectorsInfo):
-    """The vector index of semantic search if its encoder differs from that of hybrid search.
-
-    `shared`: whether the chunks' vectors are those of the first index, and only queries are encoded
-    differently.
-    """
+    """The vector index of semantic search if its encoder differs from that of hybrid search."""
 
     kind = "semantic-vectors"
     stage = "embed"
     called = "vector index for semantic search"
+    # The chunks' vectors are those of the first index; only queries are encoded differently.
     shared: bool = False
 
 

@@ -81,4 +81,5 @@ class ArtifactTables(Database):
     def _read_artifact(
         self, kind: type[Info], info: str, fingerprint: str, folder: str
     ) -> Artifact[Info]:
+        """Return the artifact in a row of the table. `info`: its record as JSON."""
         return Artifact(kind.from_dict(self._json(info)), fingerprint, folder)

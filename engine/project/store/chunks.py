@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-IN_MEMORY = 100_000  # Up to so many chunks are read at once; of more, each on access.
+IN_MEMORY = 100_000  # Up to so many chunks are read at once; if there are more, each on access.
 BLOCK = 2_000  # Chunks read by one statement.
 AHEAD = 32  # Chunks read by one access.
 # The fields of `Chunk` in their order; `embedded_text` is NULL if it is the text itself.
@@ -72,7 +72,10 @@ class StoredChunk(Chunk):
     def of(
         cls, chunk_id: int, document_id: int, content_hash: str, read: Callable[[int], Chunk]
     ) -> StoredChunk:
-        """Build a chunk of which `read` returns the whole one, by its id."""
+        """Build a chunk whose other fields are read on access.
+
+        `read`: returns the whole chunk with an id.
+        """
         chunk = object.__new__(cls)
         # A frozen dataclass forbids assignments.
         object.__setattr__(chunk, "id", chunk_id)
@@ -180,8 +183,8 @@ class ChunkTables(ArtifactTables):
 
     def _chunk(self, row: Any) -> Chunk:
         """Return the chunk in a row of the columns `_CHUNK`."""
-        document_id, ordinal, start, end, text, headings, tokens, embedded, *rest = row
-        content_hash, row_id, page_marks, line, page = rest
+        document_id, ordinal, start, end, text, headings, tokens, embedded, *last_columns = row
+        content_hash, row_id, page_marks, line, page = last_columns
         pages = [
             (int(offset), int(number), str(name)) for offset, number, name in self._json(page_marks)
         ]
@@ -244,7 +247,7 @@ class ChunkTables(ArtifactTables):
         )
         if first is None:
             return []
-        # Of each range of ids, the first chunk: this reads no other rows.
+        # Take the first chunk of each range of ids, which reads no other rows.
         sql = "SELECT id, text FROM chunks WHERE live AND id >= ? ORDER BY id LIMIT 1"
         texts: dict[int, str] = {}
         step = max(1, (last + 1 - first) // max(1, count))

@@ -33,7 +33,7 @@ LARGE = 100_000_000
 # How long the copy of a large database is good enough, unless damage is met.
 KEPT_SECONDS = 7 * 86_400.0
 COPY = "project.db.bak"
-# What opening a database fails with if its log, the WAL, cannot be written.
+# Errors on opening a database whose log, the WAL, cannot be written.
 _NO_ROOM_FOR_A_LOG = {
     sqlite3.SQLITE_CANTOPEN,
     sqlite3.SQLITE_READONLY,
@@ -46,7 +46,8 @@ class Database:
     """One connection to project.db.
 
     Not shared between threads. Every method may raise DamagedError or ResourceError.
-    `state_without_log`: the state of a file that is read without its log, when it was opened.
+    `state_without_log`: None, or for a file that is read without its log, its state when opened
+    (`_file_state`).
     """
 
     def __init__(
@@ -177,6 +178,7 @@ class Database:
         self._execute("RELEASE inner_block")
 
     def _execute(self, sql: str, values: Sequence[Any] = ()) -> None:
+        """Execute a statement without a result."""
         self._fetch(sql, values)
 
     def _fetch(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -235,7 +237,7 @@ class Database:
 
 
 def connect(path: Path, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Open a file with the project's pragmas."""
+    """Open a database for reading and writing, with the project's pragmas."""
     connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
     try:
         connection.create_function("sha256", 1, _sha256, deterministic=True)
@@ -367,7 +369,7 @@ def guarded(path: Path, written: Path | None = None) -> Iterator[None]:
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    """Return the kind of an error of SQLite; the higher bits of its code say more."""
+    """Return the primary code of an SQLite error; the higher bits of its code are details."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 

@@ -58,7 +58,7 @@ class DocumentTables(ArtifactTables):
         return [Document(*row) for row in rows]
 
     def each_document(self) -> Iterator[Document]:
-        """Yield `documents` with their texts, one of which is in memory at a time."""
+        """Yield `documents` with their texts, of which only one is in memory at a time."""
         for card in self.documents():
             document = self.document(card.id)
             # A run may have removed it meanwhile.

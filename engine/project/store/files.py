@@ -55,12 +55,12 @@ class PartRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutRecord:
-    """A file or folder that was not tried: why, in one word (may be empty) and in a sentence."""
+    """A file or folder that was not tried, and why."""
 
     source: str
     path: str
-    kind: str
-    reason: str
+    kind: str  # One word; may be empty.
+    reason: str  # A sentence.
 
 
 _FILE = tuple(column.name for column in fields(FileRecord))
@@ -187,8 +187,9 @@ class FileTables(ArtifactTables):
     def move_file(self, former: FileRecord, record: FileRecord, titles: tuple[str, str]) -> None:
         """Record that a file has another name; its documents and chunks stay.
 
-        `titles`: a title derived from the former name (first) becomes the second. What a file that
-        is gone left under the new name stays readable until `purge_dead`.
+        `titles`: the titles that the former and the new name give; a document with the first gets
+        the second. Documents of a deleted file that had the new name stay readable until
+        `purge_dead`.
         """
         place = (record.source, record.path)
         # The record of the gone file makes room; its documents pass to the renamed one.

@@ -185,6 +185,7 @@ class QueryTables(ArtifactTables):
         return [self._read_judged(row) for row in rows]
 
     def _read_judged(self, row: Sequence[Any]) -> JudgedQuery:
+        """Return the judged query in a row of the columns `_JUDGED` and the id."""
         key, text, evidence, grades, path, also, row_id = row
         return JudgedQuery(
             key,
@@ -223,6 +224,7 @@ def _read_rejected(row: Sequence[Any]) -> tuple[Query, str]:
 
 
 def _judged_row(query: JudgedQuery) -> tuple[str | None, ...]:
+    """Return the columns `_JUDGED` of a judged query; its lists are stored as JSON."""
     also = [[answer.path, answer.evidence] for answer in query.also]
     return (
         query.key,

@@ -76,7 +76,7 @@ CREATE TABLE adaptation_chunks (content_hash TEXT PRIMARY KEY) WITHOUT ROWID;
 {_DOCUMENT_QUERIES}{_OVERVIEWS}{_CONTENTS}"""  # noqa: E501
 
 _ALL = "SELECT type, name, rootpage FROM sqlite_master"
-# Generated columns of a table.
+# Finds a generated column of a table.
 _COMPUTED = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
 
 
@@ -117,7 +117,11 @@ def find_foreign_part(path: Path) -> str:
 
 
 def _find_unknown_part(foreign: sqlite3.Connection, known: set[tuple[str, str]]) -> str:
-    """Describe a part that is not `known`, (kind, name), or computes; empty if there is none."""
+    """Describe the first part of a database that no project has; empty if there is none.
+
+    `known`: (kind, name) of a project's tables and indexes. Even a known table must not have
+    generated columns.
+    """
     for kind, name, page in foreign.execute(_ALL).fetchall():
         is_known = (kind, name) in known or name.startswith("sqlite_")
         # Views, triggers and virtual tables have no page of their own.

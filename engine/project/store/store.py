@@ -45,7 +45,7 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
     Not shared between threads. Every method may raise DamagedError or ResourceError.
     """
 
-    # What was hashed → the state of the database then, and the hash.
+    # Name of a hash → the state of the database when it was computed, and the hash.
     _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
 
     def chunks(self, in_memory: int = IN_MEMORY) -> list[Chunk]:
@@ -69,11 +69,12 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
     def corpus_fingerprint(self) -> str:
         """Return a hash over the live chunks' ids and contents; unchanged content keeps the value.
 
-        The value noted by a complete ingest holds until the next begins to change chunks.
+        A complete ingest stores the value, which holds until the next ingest begins to change
+        chunks.
         """
-        noted = self.artifact(CorpusInfo)
-        if noted is not None and noted.fingerprint != INCOMPLETE and noted.info.chunks:
-            return noted.info.chunks
+        corpus = self.artifact(CorpusInfo)
+        if corpus is not None and corpus.fingerprint != INCOMPLETE and corpus.info.chunks:
+            return corpus.info.chunks
         sql = """SELECT id, chunks FROM documents INDEXED BY documents_overview JOIN contents ON document_id = id
             WHERE live AND chunks <> '' ORDER BY id"""  # noqa: E501
 
@@ -85,8 +86,8 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
 
     def files_left(self) -> int:
         """Return how many files of a new project are unread while others are indexed first."""
-        noted = self.artifact(CorpusInfo)
-        return noted.info.files_left if noted else 0
+        corpus = self.artifact(CorpusInfo)
+        return corpus.info.files_left if corpus else 0
 
     def titles_fingerprint(self) -> str:
         """Return a hash over the live documents' ids, titles and paths."""

@@ -19,9 +19,9 @@ BLOCK = 512
 EVERYDAY_TOP = 100
 """Depth within which the chunk of an everyday query must be found.
 
-Such queries should ask for what neither retriever finds yet: one whose chunk is among the first 20
-teaches little. If the chunk is among the first hundred, the query still fits it, and hybrid search
-fuses as deep (`evaluation.depth`).
+An everyday query teaches little if a retriever already ranks its chunk among the first 20. A chunk
+among the first hundred shows that the query fits it, and hybrid search fuses rankings to that depth
+(`evaluation.depth`).
 """
 
 

@@ -10,7 +10,7 @@ from engine.queries.rules.tokens import fold
 MIN_LENGTH = 12
 """Minimum length of evidence without white space; shorter texts occur anywhere."""
 WIDE = 3
-"""Number of characters for which a wide one counts: a Chinese character says more than a letter."""
+"""Length of a wide character, such as a Chinese one, which says more than a letter."""
 MIN_QUESTION_LENGTH = 4
 MAX_QUESTION_LENGTH = 400
 

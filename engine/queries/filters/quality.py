@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from engine.lexical.index import LexicalIndex
 
 VERSION = 3
-"""Raised when other queries would be rejected."""
+"""Increase when other queries would be rejected."""
 MAX_RUN_LENGTH = 12
 """Number of consecutive words of the chunk that no query may contain."""
 LONG_RUN = 8
@@ -31,14 +31,14 @@ LONG_RUN_SHARE = 0.75
 EVERYDAY_RUN_LENGTH = 6
 """Number of consecutive words of the chunk that no everyday query may contain.
 
-Of 3,587 by a large model, none has as many (docs/log/queries.md).
+None of 3,587 everyday queries by a large model contains that many (docs/log/queries.md).
 """
 FEW_CHUNKS = 5
 COMMON_SHARE = 0.05
 """A word is rare if it is in at most `FEW_CHUNKS` chunks, or in this share of all chunks."""
 OWN_SHARE = 0.5
 MAX_OWN_SHARE = 0.2
-"""A word in up to this share of all chunks is rare if `OWN_SHARE` of them are of its document."""
+"""A word in up to this share of all chunks is rare if `OWN_SHARE` of them are in one document."""
 SAME_WORDS = 0.8
 """Jaccard similarity from which two queries have the same words."""
 LANGUAGE_MARGIN = 2.0
@@ -77,9 +77,10 @@ def build_checks(
     documents_by_id = {document.id: document for document in documents}
 
     def find_other_language(query: Query) -> str:
-        """Return which language a query is in, if clearly another one than its document's.
+        """Return "en instead of de" for an English query about a German document, else "".
 
-        Its chunk must clearly not be in that language either, as a list of names may be.
+        Both the query and its chunk must clearly be in different languages: a list of names, for
+        example, could be in either.
         """
         chunk = by_id[query.chunk_id].text
         actual = language_of(query.text)
@@ -96,7 +97,7 @@ def build_checks(
         return ""
 
     def find_copied(query: Query) -> str:
-        """Return how many words in a row a query copies from its chunk, if too many."""
+        """Return "13 words in a row" if a query copies as many from its chunk, "" if few."""
         if query.kind in QUOTING_KINDS:
             return ""
         run, word_count = longest_run(query.text, by_id[query.chunk_id].text)
@@ -130,6 +131,7 @@ def build_checks(
         specificity = _SpecificityCheck(chunks, documents_by_id, index)
 
         def find_unspecific(query: Query) -> str:
+            """Return why a query is not specific to its document; "" for everyday queries."""
             if query.kind == "everyday":
                 return ""
             return specificity.find_fault(query)
@@ -158,16 +160,16 @@ def apply_checks(
     for check in checks:
         candidates = kept
         kept = []
-        lost: list[Rejected] = []
+        newly_rejected: list[Rejected] = []
         for query in candidates:
             check_stop()
             detail = check.find_fault(query)
             if detail:
-                lost.append(Rejected(query, check.reason, detail))
+                newly_rejected.append(Rejected(query, check.reason, detail))
             else:
                 kept.append(query)
-        rejected += lost
-        report(check, Filtered(kept, lost))
+        rejected += newly_rejected
+        report(check, Filtered(kept, newly_rejected))
     return Filtered(kept, rejected)
 
 
@@ -194,6 +196,7 @@ class _SpecificityCheck:
     ) -> None:
         self._documents = documents
         self._index = index
+        # A word in at most so many chunks is rare, whatever documents they belong to.
         self._max_rare = max(FEW_CHUNKS, int(COMMON_SHARE * index.count))
         self._last_document = 0
         self._last_terms: list[frozenset[str]] = []
@@ -255,7 +258,7 @@ class _SpecificityCheck:
 
 
 class _AnalysedQuery(NamedTuple):
-    """A query with its words as they are compared, and its key terms."""
+    """A query with its stemmed words, and its codes, numbers and names (`KeyTerms`)."""
 
     words: frozenset[str]
     key_terms: KeyTerms

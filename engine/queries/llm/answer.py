@@ -31,19 +31,18 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model wrote about one chunk.
-
-    `problem` says why there are no items; it is empty if all went well. `lasting`: whether another
-    attempt would meet the same problem, as with a bad answer but not with a time limit. `refused`:
-    the server rejected the message itself. `seconds`: the answer's share of the time spent.
-    """
+    """What a model wrote about one chunk."""
 
     items: Sequence[Item] = ()
     dropped: Sequence[Dropped] = ()
     problem: str = ""
+    """Why there are no items; empty if all went well."""
     lasting: bool = True
+    """Whether another attempt would meet the problem again: a bad answer, but not a time limit."""
     refused: bool = False
+    """Whether the server rejected the message itself."""
     seconds: float = 0.0
+    """The answer's share of the time that a run spent asking."""
 
     @property
     def counts(self) -> Counter[str]:

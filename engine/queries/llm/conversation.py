@@ -31,6 +31,7 @@ MIN_ROOM = 64  # Tokens for a passage; asking with fewer is pointless.
 NOT_SHOWN = "(too long to be shown)"
 Complete = Callable[[Request], Reply]
 """Answers a request, or raises UnansweredError."""
+# What a prompt asks the model to write, by kind of query.
 WANTED: dict[QueryKind, str] = {
     "question": "a question",
     "keyword": "two to five keywords, as one types them into a search box",
@@ -60,24 +61,24 @@ class _Entries(NamedTuple):
 
 @dataclass
 class Asker:
-    """Asks a language model about chunks.
-
-    `two_steps`: list facts first, then ask about them. `kinds`: the kinds of queries, at most
-    `per_chunk` queries from a chunk. `answer_tokens`: maximum length of an answer. `room`: tokens
-    left for a passage; `second_room`: the same in the second step, whose prompt also lists the
-    facts. `count_tokens`: tokens of a text. `lost_tokens`: tokens by which the model's context has
-    since turned out to be smaller.
-    """
+    """Asks a language model about chunks."""
 
     two_steps: bool
+    """Whether the model lists facts first, and then writes a question about each."""
     kinds: Sequence[QueryKind]
     per_chunk: int
+    """Maximum number of queries about a chunk."""
     answer_tokens: int
+    """Maximum length of an answer."""
     room: int
+    """Number of tokens that the prompt leaves for a passage."""
     second_room: int
+    """The same in the second of two steps, whose prompt also lists the facts."""
     seed: int
     count_tokens: Callable[[str], int]
+    """Returns the number of tokens of a text."""
     lost_tokens: Callable[[], int] = lambda: 0
+    """Returns by how many tokens the context turned out to be smaller than `room` assumes."""
 
     def answer(self, chunk: Chunk, title: str, complete: Complete) -> Answer:
         """Return the answer about a chunk.
@@ -146,10 +147,10 @@ class _ChunkConversation:
         return Answer(self.items, self._dropped, problem, lasting, refused)
 
     def ask_about(self, piece: str, number: int, max_queries: int, can_halve: bool = True) -> None:
-        """Ask for queries about a piece of the chunk, and keep them or the problem.
+        """Ask for queries about a piece of the chunk, and keep the queries or the problem.
 
-        `number`: that of the piece. If it does not fit into the context and `can_halve`, ask about
-        its halves, which are not halved again.
+        `number`: the piece's number in the chunk. A piece that does not fit into the context is
+        halved if `can_halve` is set; the halves are not halved again.
         """
         values = {**place_of(self._title, self._chunk.headings), "passage": piece}
         kinds = _choose_kinds(self._asker.kinds, max_queries, self._seed + number)
@@ -271,12 +272,13 @@ class _ChunkConversation:
     def _drop(
         self, question: str, evidence: str, reason: Reason, kind: QueryKind = "question"
     ) -> None:
+        """Keep a query that cannot be used, with the reason."""
         item = Item(" ".join(question.split()), evidence, kind)
         self._dropped.append(Dropped(item, reason))
 
 
 def _put_fine_grained_first(events: _Entries, most: int) -> _Entries:
-    """Return an answer with more than `most` facts so that fine-grained facts are kept first."""
+    """Return the events with fine-grained ones first; those beyond `most` become the surplus."""
     if not events.surplus:
         return events
     ordered = [*events.finished, *events.surplus]
@@ -285,14 +287,14 @@ def _put_fine_grained_first(events: _Entries, most: int) -> _Entries:
 
 
 def _choose_reason(evidence: str) -> Reason:
-    """Return why evidence was rejected: it is not in the chunk, or too short to be looked for."""
+    """Return why evidence was rejected: it is too short, or not in the chunk."""
     return Reason.NOT_FOUND if is_distinctive(evidence) else Reason.SHORT
 
 
 def _read(shape: Shape[Any], reply: Reply) -> _Entries:
-    """Return the entries of a reply; none if it was truncated so that none can be read.
+    """Return the entries of a reply; none if a truncated reply cannot be read.
 
-    Raises BadAnswerError for any other reply that is not of the shape.
+    Raises BadAnswerError if a complete reply is not of the shape.
     """
     try:
         entries = shape.read(reply.text)
@@ -309,16 +311,15 @@ def _read(shape: Shape[Any], reply: Reply) -> _Entries:
 def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[QueryKind]:
     """Return the kinds of `count` queries: the `wanted` kinds in turn, in a seeded order.
 
-    If everyday queries are wanted, they are every second query: no keyword search knows what they
-    teach, and the other kinds together teach the rest.
+    If everyday queries are wanted, every second query is one: what they teach, no other kind does.
     """
     rng = random.Random(seed)
-    others = [kind for kind in wanted if kind != "everyday"]
-    if not others:
+    other_kinds = [kind for kind in wanted if kind != "everyday"]
+    if not other_kinds:
         return ["everyday"] * count
     kinds: list[QueryKind] = []
     while len(kinds) < count:
-        kinds += shuffle_kinds(others, rng)
+        kinds += shuffle_kinds(other_kinds, rng)
     if "everyday" not in wanted:
         return kinds[:count]
     everyday_first = rng.random() < 0.5
@@ -329,7 +330,7 @@ def _choose_kinds(wanted: Sequence[QueryKind], count: int, seed: int) -> list[Qu
 
 
 def _list_events(events: Sequence[Event], kinds: Sequence[QueryKind]) -> Iterator[str]:
-    """Yield the lines that the second prompt shows of events and the kinds to write."""
+    """Yield the lines of the second prompt: each event, and the kind of query to write about it."""
     for number, (event, kind) in enumerate(zip(events, kinds, strict=False), 1):
         topic = " ".join(event.topic.split())
         fact = " ".join(event.event.split())

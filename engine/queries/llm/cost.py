@@ -61,17 +61,15 @@ class Pace:
 
 @dataclass
 class RunProgress:
-    """The progress of a run, whatever the order in which answers arrive.
-
-    `done`: all answers, including those of earlier runs, whose time counts as spent. `answered`:
-    the number of answers of this run. `current`: these without the first one, which may include the
-    time to load the model.
-    """
+    """The progress of a run, whatever the order in which answers arrive."""
 
     budget: Budget
     done: Pace = Pace(0, 0.0, 0)
+    """All answers, including those of earlier runs, whose time counts as spent."""
     current: Pace = Pace(0, 0.0, 0)
+    """The answers of this run without the first, which may include the time to load the model."""
     answered: int = 0
+    """The number of answers of this run."""
 
     def add(self, answer: Pace, own: bool) -> None:
         """Count an answer; `own`: it was written in this run."""
@@ -88,9 +86,9 @@ class RunProgress:
 
     def reachable_chunks(self, total: int) -> int:
         """Estimate how many of `total` chunks the budget reaches, including those already done."""
-        reached = self.done.chunks_within(Budget(self.budget.queries, 0), total)
+        chunk_count = self.done.chunks_within(Budget(self.budget.queries, 0), total)
         if self.budget.seconds and self.current.seconds:
             seconds_left = max(0.0, self.budget.seconds - self.done.seconds)
             chunks_left = math.ceil(seconds_left / self.current.seconds_per_chunk)
-            reached = min(reached, self.done.chunks + chunks_left)
-        return max(reached, self.done.chunks)
+            chunk_count = min(chunk_count, self.done.chunks + chunks_left)
+        return max(chunk_count, self.done.chunks)

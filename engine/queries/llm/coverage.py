@@ -44,7 +44,8 @@ def covering_order(
     positions.sort(key=lambda position: seeded_key(seed, chunks[position]))
     check()
     clusters = _find_clusters(vectors[positions], seed).tolist()
-    document_turns: Counter[tuple[int, int]] = Counter()
+    document_turns: Counter[tuple[int, int]] = Counter()  # by cluster and document
+    # Cluster → (turn of the document, tie-breaker, position of the chunk).
     queues: defaultdict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for number, (position, cluster) in enumerate(zip(positions, clusters, strict=True)):
         document = (cluster, chunks[position].document_id)

@@ -42,10 +42,10 @@ class Ledger:
         self.path.parent.mkdir(mode=0o700, exist_ok=True)
         self._file = open_private(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         data = self.path.read_bytes()
-        complete = data.rfind(b"\n") + 1  # bytes of complete lines
-        if complete < len(data):  # A crash left an incomplete line.
-            os.ftruncate(self._file, complete)
-        self._answers = {key: answer for key, answer, _ in _read_lines(data[:complete])}
+        complete_size = data.rfind(b"\n") + 1  # bytes of complete lines
+        if complete_size < len(data):  # A crash left an incomplete line.
+            os.ftruncate(self._file, complete_size)
+        self._answers = {key: answer for key, answer, _ in _read_lines(data[:complete_size])}
 
     def get(self, key: str) -> Answer | None:
         """Return the final answer of a chunk, or None."""
@@ -66,7 +66,7 @@ class Ledger:
 
     def add(self, key: str, answer: Answer) -> Answer:
         """Write an answer to disk, and return it as it will be read back."""
-        kept = replace(
+        as_read = replace(
             answer,
             items=tuple(answer.items),
             dropped=tuple(answer.dropped),
@@ -74,24 +74,24 @@ class Ledger:
         )
         data = {
             "key": key,
-            "items": kept.items,
-            "lost": [[*dropped.item, dropped.reason] for dropped in kept.dropped],
-            "problem": kept.problem,
-            "lasting": kept.lasting,
-            "seconds": kept.seconds,
-            "refused": kept.refused,
+            "items": as_read.items,
+            "lost": [[*dropped.item, dropped.reason] for dropped in as_read.dropped],
+            "problem": as_read.problem,
+            "lasting": as_read.lasting,
+            "seconds": as_read.seconds,
+            "refused": as_read.refused,
         }
         line = (json.dumps(data) + "\n").encode()
-        before = os.fstat(self._file).st_size
+        size_before = os.fstat(self._file).st_size
         try:
             if os.write(self._file, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             os.fsync(self._file)
         except OSError:
-            os.ftruncate(self._file, before)
+            os.ftruncate(self._file, size_before)
             raise
-        self._answers[key] = kept
-        return kept
+        self._answers[key] = as_read
+        return as_read
 
     def close(self) -> None:
         """Close the file."""
@@ -109,19 +109,19 @@ def delete_other_answers(project: ProjectFolder, keys: Collection[str]) -> None:
     Answers quote documents, and quotes of deleted text must not remain.
     """
     for path in answer_files(project):
-        kept = []
+        kept_lines = []
         has_others = False
         data = path.read_bytes()
-        complete = data.rfind(b"\n") + 1
-        for key, _, line in _read_lines(data[:complete]):
+        complete_size = data.rfind(b"\n") + 1
+        for key, _, line in _read_lines(data[:complete_size]):
             if key in keys:
-                kept.append(line)
+                kept_lines.append(line)
             else:
                 has_others = True
-        if not kept:
+        if not kept_lines:
             delete_file(path)
         elif has_others:
-            write_text(path, "".join(kept))
+            write_text(path, "".join(kept_lines))
 
 
 def _read_lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
@@ -135,6 +135,7 @@ def _read_lines(data: bytes) -> Iterator[tuple[str, Answer, str]]:
 
 
 def _read_item(question: str, evidence: str, kind: QueryKind) -> Item:
+    """Return an item with its lone surrogates, which no file can hold, replaced."""
     return Item(replace_surrogates(str(question)), replace_surrogates(str(evidence)), kind)
 
 

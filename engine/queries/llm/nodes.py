@@ -60,23 +60,23 @@ class NodesWriter:
         self.nodes.close()
 
 
-def _open_on_node(given: _ModelAndSettings) -> Callable[[Passage], _NumberedAnswer]:
+def _open_on_node(model_and_settings: _ModelAndSettings) -> Callable[[Passage], _NumberedAnswer]:
     """Load the model on a node, and return the function that answers a passage.
 
     The file is deleted as soon as the model is loaded.
     """
-    settings = given.settings
+    settings = model_and_settings.settings
     # Windows removes no file that the loaded model has mapped.
     with TemporaryDirectory(prefix="bmembed-", ignore_cleanup_errors=True) as folder:
-        write_tree(given.files, Path(folder))
-        file = Path(folder) / next(iter(given.files))
+        write_tree(model_and_settings.files, Path(folder))
+        file = Path(folder) / next(iter(model_and_settings.files))
         model = FileChatModel(file, settings.context_tokens, NullReporter(), lambda: None)
     backend = PromptedWriter(
         model,
         settings.prompt,
         settings.per_chunk,
         settings.answer_tokens,
-        given.seed,
+        model_and_settings.seed,
         kinds=settings.kinds,
     )
     return lambda passage: next(iter(backend.answers([passage])))

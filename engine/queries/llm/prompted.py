@@ -20,7 +20,7 @@ from engine.queries.llm.answer import Answer, Passage
 from engine.queries.llm.conversation import MIN_ROOM, WANTED, Asker
 
 POLL_SECONDS = 0.1
-LISTED = 64  # Tokens of the list of facts in addition to their words.
+LISTED = 64  # Tokens of the numbers and marks in a list of facts, besides the facts' own words.
 LONGEST_WANTED = max(WANTED.values(), key=len)  # The longest description of a kind of query.
 KINDS: tuple[QueryKind, ...] = ("question",)
 
@@ -45,6 +45,7 @@ class PromptedWriter:
     ) -> None:
         self._chat = model
         self._check = check
+        # Cleared while the run is paused.
         self._running = threading.Event()
         self._running.set()
         self._stopped = threading.Event()
@@ -151,22 +152,22 @@ def passage_room(
     SettingsError if too few tokens are left.
     """
     longest = max(_count_prompt_tokens(model, name, count, question) for name in prompts)
-    taken = longest + answer_tokens
-    _check_context(model, taken + MIN_ROOM)
-    return model.context - taken
+    reserved_tokens = longest + answer_tokens
+    _check_context(model, reserved_tokens + MIN_ROOM)
+    return model.context - reserved_tokens
 
 
 def _room_after_facts(model: ChatModel, count: int, answer_tokens: int) -> int:
     """Return the tokens that the second of two steps leaves for a passage.
 
-    Its prompt also holds `count` facts, the answer of the first step. No tokens may be left, since
-    the facts quote the passage; raises SettingsError if even the facts do not fit.
+    Its prompt also holds `count` facts, the answer of the first step. The result may be 0, since
+    the facts quote the passage. Raises SettingsError if even the facts do not fit.
     """
     prompt = _count_prompt_tokens(model, "questions", count)
     wanted = count * model.count(LONGEST_WANTED)
-    taken = prompt + 2 * answer_tokens + wanted
-    _check_context(model, taken)
-    return model.context - taken
+    reserved_tokens = prompt + 2 * answer_tokens + wanted
+    _check_context(model, reserved_tokens)
+    return model.context - reserved_tokens
 
 
 def _count_prompt_tokens(model: ChatModel, prompt: str, count: int, question: str = "") -> int:

@@ -36,11 +36,11 @@ def split_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]
 def halves(text: str) -> list[str]:
     """Return two pieces of `text`, cut at the beginning of the sentence nearest to the middle.
 
-    A single sentence is cut within.
+    A text of one sentence is cut near its middle, at a space if possible.
     """
     middle = len(text) / 2
-    others = split_sentences(text)[1:]
-    starts = [sentence.start for sentence in others] or [_find_middle(text)]
+    later_sentences = split_sentences(text)[1:]
+    starts = [sentence.start for sentence in later_sentences] or [_find_middle(text)]
     cut = min(starts, key=lambda start: abs(start - middle))
     return [text[:cut], text[cut:]]
 
@@ -55,8 +55,8 @@ def _find_middle(text: str) -> int:
 def _find_last_fitting(fits: Callable[[int, int], bool], first: int, end: int) -> int:
     """Return the last index from `first` to `end` - 1 up to which the sentences fit together.
 
-    It is `first` if not even that sentence fits. Few are tried, since counting may take a request
-    to a server.
+    Returns `first` even if that sentence alone does not fit. `fits(first, last)` is called rarely,
+    since counting tokens may take a request to a server.
     """
     # Steps that double as long as the sentences fit, then halve.
     last = first
@@ -72,7 +72,7 @@ def _find_last_fitting(fits: Callable[[int, int], bool], first: int, end: int) -
 
 
 def _halve_to_fit(text: str, room: int, count: Callable[[str], int]) -> list[str]:
-    """Halve a piece without sentence boundaries, such as a long table row, until it fits."""
+    """Halve a piece without sentence boundaries, such as a long table row, until its parts fit."""
     if count(text) <= room or len(text) < 2:
         return [text] if text.strip() else []
     cut = _find_middle(text)

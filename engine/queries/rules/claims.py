@@ -132,11 +132,14 @@ def without_tail(text: str, language: Language) -> str:
 
 
 def without_lead(text: str) -> str:
-    """Return a text without a short phrase before its first comma, if five words follow."""
-    lead, comma, rest = text.partition(", ")
-    is_short = len(lead.split()) <= 6 and len(rest.split()) >= _MIN_WORDS_LEFT
-    if comma and is_short and "," not in rest[:40]:
-        return rest
+    """Return a text without a short phrase before its first comma, if five words follow.
+
+    "In 2019, the plant closed its two oldest furnaces" → "the plant closed its two oldest furnaces"
+    """
+    lead, comma, remainder = text.partition(", ")
+    is_short = len(lead.split()) <= 6 and len(remainder.split()) >= _MIN_WORDS_LEFT
+    if comma and is_short and "," not in remainder[:40]:
+        return remainder
     return text
 
 

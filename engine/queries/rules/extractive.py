@@ -97,7 +97,7 @@ def shuffle_kinds(kinds: Sequence[QueryKind], rng: random.Random) -> list[QueryK
     """Return kinds in random order; questions are twice as likely to come first."""
 
     def draw(kind: QueryKind) -> float:
-        # Lower numbers come first, and squares are lower.
+        # The lowest number comes first, and squaring makes a number below 1 lower.
         exponent = 2.0 if kind == "question" else 1.0
         return float(rng.random() ** exponent)
 

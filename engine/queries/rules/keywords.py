@@ -54,10 +54,11 @@ def topic_of(title: str, statistics: TermStatistics, language: Language) -> Topi
 
 
 def keyword_query(sentence: Sentence, topic: Topic, rng: random.Random) -> str:
-    """Return up to four phrases of a sentence in order of the text, of at most seven words in all.
+    """Return up to four phrases of a sentence, in order of the text and of seven words at most.
 
-    Half of the time, the heaviest phrase is left out, so that an encoder must learn what it means.
-    A single phrase gets the topic's name before it, and so does a quarter of the others.
+    Of three phrases or more, the heaviest is left out half of the time, so that an encoder must
+    learn what it means. The topic's name is put before a query of one phrase, and before a quarter
+    of the others.
     """
     by_weight = sorted(sentence.phrases, key=lambda phrase: -phrase.weight)
     phrases = _select_distinct(by_weight[:6])
@@ -94,10 +95,10 @@ def nameable_phrases(phrases: Iterable[Phrase]) -> list[Phrase]:
 def title_query(
     topic: Topic, headings: Sequence[str], sentences: Sequence[Sentence], rng: random.Random
 ) -> tuple[str, Sentence] | None:
-    """Return a heading or part of the title with a phrase of the chunk, and the phrase's sentence.
+    """Return a query such as "Installation: pump pressure", and the sentence of its phrase.
 
-    The phrase is the most distinctive one that the heading or title lacks, from the best three of
-    `sentences`. None if there is neither title nor phrase.
+    A heading or part of the title is combined with the most distinctive phrase that it lacks, from
+    the best three of `sentences`. None if there is no title or no such phrase.
     """
     short_headings = []
     for heading in headings:

@@ -37,17 +37,15 @@ _PRESENT_ENDINGS = (("s", ""), ("es", ""), ("ies", "y"), *_GERUND_ENDINGS)
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A phrase of the tokens [first, end) of a sentence.
-
-    `weight`, from 0 to about 1.5: its highest idf over the corpus's highest, plus bonuses.
-    `category`: name (capitalised), code (letters with digits, or inner capitals), number, or term.
-    """
+    """A phrase of the tokens [first, end) of a sentence."""
 
     first: int
     end: int
     text: str
     category: str
+    """name (capitalised), code (letters with digits, or inner capitals), number, or term."""
     weight: float
+    """From 0 to about 1.5: the highest idf of its words over the corpus's highest, plus bonuses."""
 
 
 def find_phrases(
@@ -75,13 +73,16 @@ def find_phrases(
 
 
 def is_content(token: Token, statistics: TermStatistics, language: Language) -> bool:
-    """Return whether a token can be part of a phrase: no punctuation, no function word."""
+    """Return whether a token can be part of a phrase.
+
+    Punctuation marks, function words and single ASCII letters cannot.
+    """
     if not token.text[-1].isalnum() and not token.text.endswith("%"):
         return False
     if token.folded in language.function_words or is_unspaced_function(token.text):
         return False
     is_single = len(token.text) < 2
-    # Of a language without a list of function words, the most frequent words stand for them.
+    # If a language has no list of function words, its most frequent words take their place.
     if not language.function_words and (is_single or statistics.is_common(token.folded)):
         return False
     return not is_single or token.has_digit or not token.text.isascii()

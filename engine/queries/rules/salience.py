@@ -19,16 +19,15 @@ MAX_LENGTH = 1500
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence of a chunk with its tokens and phrases; `text` begins at `start` of the chunk.
-
-    `score`: how much it says.
-    """
+    """A sentence of a chunk with its tokens and phrases."""
 
     text: str
     start: int
+    """Offset of the sentence in the chunk, in characters."""
     tokens: tuple[Token, ...]
     phrases: tuple[Phrase, ...]
     score: float
+    """How much the sentence says (see `_score`); the highest is the best source of a query."""
 
     def heaviest_phrases(self, count: int) -> list[Phrase]:
         """Return the `count` heaviest phrases, in order of the text."""

@@ -23,21 +23,22 @@ _SHORT_FORM = re.compile(r"\(\s*[\"“”']?([A-Z][A-Za-z&-]{1,6}[A-Z]s?|[A-Z]{2
 
 @dataclass(frozen=True)
 class TermStatistics:
-    """Frequencies of words and sentences, from one pass over the chunks.
-
-    `chunks`: the number of distinct chunks read. `frequency`: folded term → number of chunks with
-    it. `repeated`: folded sentence → number of chunks with it, if two or more. `capitalised`,
-    `lower_case`: terms that are mostly capitalised inside sentences, or mostly not. `people`: words
-    that follow a given name. `long_forms`: abbreviation → the words for which it stands.
-    """
+    """Frequencies of words and sentences, from one pass over the chunks."""
 
     chunks: int
+    """The number of distinct chunks read."""
     frequency: Mapping[str, int]
+    """Folded term → number of chunks with it."""
     repeated: Mapping[str, int] = field(default_factory=dict)
+    """Folded sentence → number of chunks with it, if two or more."""
     capitalised: frozenset[str] = frozenset()
+    """Terms that are mostly capitalised inside sentences."""
     long_forms: Mapping[str, str] = field(default_factory=dict)
+    """Abbreviation → the words for which it stands: "NMT" → "neural machine translation"."""
     lower_case: frozenset[str] = frozenset()
+    """Terms that are mostly written small."""
     people: frozenset[str] = frozenset()
+    """Words that follow a given name: "curie"."""
 
     @classmethod
     def from_chunks(
@@ -76,7 +77,7 @@ class TermStatistics:
         return self.chunks >= 50 and self.frequency.get(term, 0) > self.chunks / 10
 
     def is_boilerplate(self, sentence: str) -> bool:
-        """Return whether a sentence is in three or more chunks, and at least one of 2,000."""
+        """Return whether a sentence is in at least three chunks, and in at least one of 2,000."""
         return self.repeated.get(fold(sentence), 0) >= max(3, self.chunks / 2000)
 
 
@@ -128,7 +129,7 @@ class _StatisticsBuilder:
                     self.people.add(token.folded.removesuffix("'s"))
 
     def _count_long_forms(self, sentence: str, tokens: Sequence[Token]) -> None:
-        """Count the words before each "(ABC)" for which it stands."""
+        """Count the long form before each abbreviation: the words before "(NMT)"."""
         for match in _SHORT_FORM.finditer(sentence):
             before = [token for token in tokens if token.end <= match.start()]
             short = match.group(1)
@@ -162,9 +163,10 @@ class _StatisticsBuilder:
 
 
 def _find_first_word(short: str, before: Sequence[Token]) -> Token | None:
-    """Return the first of the last words before "(ABC)" whose initials are ABC; None without them.
+    """Return the word before "(ABC)" with which its long form begins, or None without one.
 
-    Small words such as *of* are skipped.
+    The initials of the long form's words are ABC; small words such as *of* are skipped. `short`:
+    the abbreviation. `before`: all tokens of the sentence before it.
     """
     initials = [letter.casefold() for letter in short.rstrip("s") if letter.isupper()]
     # From the last initial back to the first.

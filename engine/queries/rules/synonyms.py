@@ -86,6 +86,7 @@ def _find_synonym(tokens: Sequence[Token], position: int, rng: random.Random) ->
 
 
 def _make_plural(word: str) -> str:
+    """Return the regular plural of an English noun: "study" → "studies"."""
     if word.endswith("y") and word[-2] not in "aeiou":
         return f"{word[:-1]}ies"
     if word.endswith(("s", "x", "ch", "sh")):

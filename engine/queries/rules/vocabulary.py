@@ -41,21 +41,20 @@ GIVEN_NAMES = english_words("given_names")
 
 @dataclass(frozen=True)
 class Language:
-    """Closed word classes of a language, case-folded; an unknown language has none.
-
-    `vague`: words that point outside the sentence if they come first. `personal`: words of a
-    speaker, which make a sentence a poor source. `connectives`: leading words that a claim drops.
-    `relatives`: words that open a relative clause. `questions`: templates with gaps for two
-    phrases.
-    """
+    """Closed word classes of a language, case-folded; an unknown language has none."""
 
     code: str
     function_words: frozenset[str] = frozenset()
     vague: frozenset[str] = frozenset()
+    """Words that point outside the sentence if they come first: "this"."""
     personal: frozenset[str] = frozenset()
+    """Words of a speaker, which make a sentence a poor source: "i"."""
     connectives: tuple[str, ...] = ()
+    """Leading words that a claim drops: "however"."""
     relatives: tuple[str, ...] = ()
+    """Words that open a relative clause: "which"."""
     questions: tuple[str, ...] = ()
+    """Templates with gaps for two phrases."""
 
 
 # Languages with lists in assets/words/CODE.toml, by the names of their stemmers.

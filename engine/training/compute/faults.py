@@ -43,15 +43,15 @@ def out_of_memory(detail: str) -> ResourceError:
 def not_finite(step: int, dtype: str, rate: str = "learning_rate") -> StageError:
     """Return the error for a loss or gradient that became infinite or NaN at `step` (from 1).
 
-    `rate` is the setting of the learning rate.
+    `rate`: the key of the learning rate under [training] in project.toml.
     """
-    other = ""
+    alternative = ""
     if dtype != "float32":
-        other = ", or set encoder.dtype to float32"
+        alternative = ", or set encoder.dtype to float32"
     return StageError(
         f"Training diverged at step {step}.",
         "The loss or its gradient is no longer a finite number.",
-        f"Halve training.{rate} and run again{other}.",
+        f"Halve training.{rate} and run again{alternative}.",
         code="training-diverged",
         stage="train",
         command="run",

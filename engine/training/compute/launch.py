@@ -18,12 +18,16 @@ spent = False
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """This process is number `rank` (from 0) of `count`, and `local_rank` of its machine's."""
+    """The place of this process among the processes of its launch."""
 
     rank: int
+    """Its number among all processes, from 0; the process of rank 0 leads."""
     count: int
+    """Number of all processes."""
     local_rank: int
+    """Its number among the processes on its machine, from 0."""
     local_count: int
+    """Number of processes on its machine."""
 
     @property
     def spans_machines(self) -> bool:

@@ -16,7 +16,7 @@ _KEPT_BYTES = 20
 
 
 def state_bytes(parameters: int, device: str) -> int:
-    """Return what a training holds on the device apart from the model and its graphs."""
+    """Return the bytes that a training of so many weights takes apart from model and graphs."""
     per_weight = _STATE_BYTES
     if device == "cpu":
         per_weight += _KEPT_BYTES

@@ -12,18 +12,17 @@ import numpy.typing as npt
 LENGTH_GRID = 16
 """Lengths are padded to a multiple of this number of tokens."""
 COUNT_GRID = 4
-"""Micro-batches of as many texts or more have a multiple of them."""
+"""A micro-batch of more texts than this has a multiple of this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """Texts that run through the model together: `places` (b,) in the step's batch.
-
-    `prompt_length` is the number of leading tokens that pooling may leave out.
-    """
+    """Texts that run through the model together."""
 
     places: npt.NDArray[np.intp]
+    """(b,): the texts' indices in the step's batch."""
     prompt_length: int = 0
+    """Number of leading tokens that pooling may leave out."""
 
 
 def grid_length(length: int) -> int:

@@ -47,7 +47,7 @@ def restore(
 
 
 def _select(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names have a prefix, by the rest of their names."""
+    """Return the tensors whose names have a prefix, by their names without it."""
     selected = {}
     for name, tensor in tensors.items():
         if name.startswith(prefix):

@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Peers:
-    """A single process, which does everything itself; the base of several.
-
-    `rank` 0 leads; only it writes and emits events. `local_count` of the `count` share a machine.
-    """
+    """A single process, which does everything itself; the base class of several processes."""
 
     rank: int = 0
+    """Number of this process. Rank 0 leads: only it writes and emits events."""
     count: int = 1
+    """Number of all processes."""
     local_count: int = 1
+    """Number of processes on this machine."""
 
     @property
     def leads(self) -> bool:
@@ -32,7 +32,10 @@ class Peers:
         return self.rank == 0
 
     def own_share(self, items: Sequence[T]) -> list[T]:
-        """Return every `count`-th item from the own rank: even shares of items sorted by size."""
+        """Return this process's share: every `count`-th item, from number `rank`.
+
+        If the items are sorted by size, the shares are about equally large.
+        """
         return list(items[self.rank :: self.count])
 
     def add(self, tensors: Sequence[Tensor]) -> None:

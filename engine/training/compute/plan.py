@@ -18,21 +18,22 @@ _MB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Choices of speed and memory, with `choices` to report.
-
-    `micro_batch_tokens` are the padded tokens of a micro-batch, `graph_bytes` what a step's graphs
-    may hold together. `fused`: AdamW as one kernel. `checkpointing`: `Student.checkpoint_blocks`.
-    """
+    """Choices of speed and memory."""
 
     checkpointing: bool
+    """Whether blocks are computed twice (`Student.checkpoint_blocks`)."""
     fused: bool
+    """Whether AdamW runs as one kernel."""
     micro_batch_tokens: int
+    """Maximum number of padded tokens of a micro-batch."""
     graph_bytes: float
+    """Bytes that all graphs of a step may hold together."""
     choices: tuple[HardwareChoice, ...]
+    """The choices as they are reported to the user."""
 
 
 def free_memory(hardware: Hardware, processes: int = 1) -> int:
-    """Return the free bytes of the device, of which processes on a CPU get equal shares."""
+    """Return the free bytes of the device; on a CPU, the share of one of so many `processes`."""
     if hardware.device == "cpu":
         return psutil.virtual_memory().available // processes
     import torch
@@ -43,7 +44,7 @@ def free_memory(hardware: Hardware, processes: int = 1) -> int:
 
 
 def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, free: int) -> Plan:
-    """Decide for a loaded model and so many free bytes, as a pure function."""
+    """Return the plan for a loaded model on a device with so many `free` bytes."""
     checkpointing, tokens = _plan_memory(student, config, hardware, free)
     graphs = graph_bytes(config, hardware, free)
     choices = (checkpointing, _tokens_choice(tokens, config, hardware))
@@ -57,7 +58,7 @@ def make_plan(student: GraphModel, config: TrainingConfig, hardware: Hardware, f
 
 
 def graph_bytes(config: TrainingConfig, hardware: Hardware, free: float) -> float:
-    """Return what the graphs of a step may hold together: the setting, or a share of free memory.
+    """Return the bytes for all graphs of a step: the setting, or a share of the free memory.
 
     On a GPU it is never more than half of the free memory, which may be less than the setting.
     """

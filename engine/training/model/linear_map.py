@@ -94,20 +94,20 @@ def train_linear_map(
     pool = build_pool(data, config)
     base = BaseVectors(require_vectors(data.base_queries), chunks)
     objective = Objective(config, base, "cpu")
-    kept = _KeptMatrix(identity.numpy())
+    best = _KeptMatrix(identity.numpy())
     for step in range(config.steps + 1):
         weights = identity + left @ right.T  # W (d, d)
         is_last = step == config.steps
         matrix = weights.detach().numpy()
         if pool is None:
-            kept.keep(matrix)
+            best.keep(matrix)
         elif is_last or step % config.eval_every == 0:
             ndcg = _measure_map(data, pool, matrix)
-            if config.keep == "last" or ndcg > kept.ndcg:
-                kept.keep(matrix, ndcg)
+            if config.keep == "last" or ndcg > best.ndcg:
+                best.keep(matrix, ndcg)
             else:
-                kept.stale += 1
-        if is_last or kept.stale >= config.patience:
+                best.stale += 1
+        if is_last or best.stale >= config.patience:
             break
         batch = sampler.batch(step)
         optimizer.zero_grad()
@@ -118,7 +118,7 @@ def train_linear_map(
         rate = learning_rate(step, config.steps, config.learning_rate, config.warmup)
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
-    return LinearMap(kept.matrix, None if pool is None else kept.ndcg)
+    return LinearMap(best.matrix, None if pool is None else best.ndcg)
 
 
 def _measure_map(data: TrainingData, pool: HeldOutPool, matrix: Floats) -> float:

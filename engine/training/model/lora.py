@@ -84,9 +84,9 @@ def _build_forward(layer: Any) -> Any:
 
 
 def find_blocks(transformer: nn.Module) -> tuple[str, nn.ModuleList] | None:
-    """Return the name of the transformer's blocks in it, and the blocks; None if it has none.
+    """Return the name of the transformer's list of blocks, and the list; None if it has none.
 
-    They are the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`,
+    It is the `ModuleList` with the most parameters: BERT's and RoBERTa's `encoder.layer`,
     ModernBERT's and the decoders' `layers`.
     """
     lists = []
@@ -150,7 +150,7 @@ def add_lora(transformer: nn.Module, config: TrainingConfig) -> Any:
 
 
 def lora_parameters(transformer: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the trainable tensors by their names in `adapter_model.safetensors`, as peft's."""
+    """Return the trainable tensors by the names that peft gives them in an adapter's file."""
     marker = f".{ADAPTER_NAME}."
     parameters = {}
     for name, parameter in transformer.named_parameters():

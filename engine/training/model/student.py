@@ -78,14 +78,14 @@ class Student:
         if has_layers:
             self.adapter_settings = lora_settings(add_lora(transformer, config), model)
             layers = lora_parameters(transformer)
-        others = whole_parameters(transformer)
+        other_weights = whole_parameters(transformer)
         self._working = layers
         if not has_layers:
-            self._working = self._find_used(others)
+            self._working = self._find_used(other_weights)
             self.adapter_settings = all_weights_settings(model, len(self._working))
         elif whole:
-            self._working = others
-        self._parameters = layers | others
+            self._working = other_weights
+        self._parameters = layers | other_weights
         for name, parameter in self._parameters.items():
             parameter.requires_grad_(name in self._working)
         self.untrained: dict[str, Tensor] = {}
@@ -188,7 +188,7 @@ class Student:
                 parameter.copy_(self.masters[name])
 
     def load(self, tensors: dict[str, Tensor]) -> None:
-        """Set masters and model to saved tensors, and the untrained weights among them."""
+        """Set the masters, the model and the untrained weights to saved tensors."""
         self.untrained = {}
         for name, tensor in tensors.items():
             if name not in self.masters:
@@ -231,7 +231,10 @@ class Student:
         return self._tokenize(self._prompts.document, texts)
 
     def chunk_words(self, texts: Sequence[str]) -> list[tuple[list[int], list[int | None]]]:
-        """Return rows as `chunk_rows`, each with its tokens' words (None for special tokens)."""
+        """Return rows as `chunk_rows`, each with the number of every token's word.
+
+        The number is None for special tokens.
+        """
         encoded = self.text_model.tokenise([self._prompts.document + text for text in texts])
         rows = self.text_model.fill_empty(encoded["input_ids"])
         pairs = []

@@ -123,6 +123,7 @@ class Objective:
         )
 
         def loss(vectors: Tensor) -> Tensor:
+            """Return the batch's loss for the vectors (q + c, d) of its queries and chunks."""
             queries = vectors[:count]  # (q, d)
             chunks = vectors[count:]  # (c, d)
             if config.similarity == "cosine":
@@ -137,6 +138,7 @@ class Objective:
         return loss, losses.entropy(target).mean().item()
 
     def _to_device(self, values: npt.NDArray[Any] | None) -> Tensor | None:
+        """Return an array as a tensor on the device; None for None."""
         if values is None:
             return None
         return torch.from_numpy(values).to(self._device)

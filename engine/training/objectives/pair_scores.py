@@ -31,11 +31,12 @@ def pair_scores(
     pause: Callable[[], None],
     peers: Peers = ALONE,
 ) -> Callable[[Batch], npt.NDArray[np.float32]]:
-    """Return a function that returns a batch's scores (q, c) by `data.cross_encoder`.
+    """Return a function that scores the pairs of a batch (q, c) by `data.cross_encoder`.
 
     The score is 0 for chunks that are not a query's candidates. Of several processes the leading
-    one scores and sends the others its scores; `pause` asks all of them, so it is left out there.
-    Raises ModelError if the model cannot be loaded.
+    one computes the scores and sends them to the others. It does not call `pause` then: all
+    processes would have to call it, and the others wait for the scores. Raises ModelError if the
+    model cannot be loaded.
     """
     assert data.cross_encoder is not None
     scorer: PairScorer | None = None
@@ -44,6 +45,7 @@ def pair_scores(
         scorer = PairScorer(data.cross_encoder, hardware, workers, budget, own_pause)
 
     def scores(batch: Batch) -> npt.NDArray[np.float32]:
+        """Return the leading process's scores (q, c) of a batch, in every process."""
         values = np.empty(0, dtype=np.float32)
         if scorer is not None:
             queries = [data.queries[i] for i in batch.queries]

@@ -56,6 +56,7 @@ def masked_gradients(
     student.training_mode()
 
     def compute(micro: MicroBatch) -> tuple[float, list[Tensor]]:
+        """Return what a micro-batch contributes to the loss and to each gradient."""
         chosen = [texts[place] for place in micro.places]
         with torch.set_grad_enabled(not head_alone):
             states = student.token_states([text.ids.tolist() for text in chosen])  # (t, d)

@@ -37,28 +37,26 @@ _BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class MaskedText:
-    """A text with hidden tokens.
-
-    `ids` (n,) are the tokens that the model sees, `places` (k,), ascending, those that it guesses,
-    `targets` (k,) the original tokens there.
-    """
+    """A text of n tokens, of which k are hidden."""
 
     ids: IntArray
+    """(n,): the tokens that the model sees."""
     places: IntArray
+    """(k,): positions of the tokens that it guesses, ascending."""
     targets: IntArray
+    """(k,): the original tokens at these positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskRule:
-    """The rule by which words are hidden.
-
-    `share` of the tokens that belong to words, and at least one, is guessed. `mask_id` is the mask
-    token, `ordinary` (v,) are the tokens that random ones are drawn from.
-    """
+    """The rule by which words are hidden."""
 
     mask_id: int
+    """The mask token."""
     ordinary: IntArray
+    """(v,): the tokens from which random ones are drawn."""
     share: float = 0.15
+    """Share of the tokens of words that is guessed; at least one token is."""
 
     def apply(self, ids: IntArray, words: IntArray, rng: np.random.Generator) -> MaskedText:
         """Hide words of a text.

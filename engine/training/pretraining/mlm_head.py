@@ -106,7 +106,10 @@ class MaskedLanguageHead:
 def _initialize(
     model: nn.Module, missing: frozenset[str], bias: Tensor | None, token_counts: IntArray
 ) -> None:
-    """Set the head's missing weights; `bias` is the decoder's."""
+    """Set the `missing` square matrices to the identity, and the decoder's `bias` (v,).
+
+    The bias of a token becomes the logarithm of its frequency, by `token_counts` (v,).
+    """
     for name, parameter in model.named_parameters():
         is_square = parameter.dim() == 2 and parameter.shape[0] == parameter.shape[1]
         if name in missing and is_square:
