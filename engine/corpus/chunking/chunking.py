@@ -25,10 +25,12 @@ from engine.corpus.chunking.tokens import TokenCounter
 
 Context = Literal["none", "headings", "title"]
 
-# What ends a sentence: white space after `.`, `!"` or `?)`, nothing after `。`, and a line's end.
+# The end of a sentence: the white space after `.`, `!"` or `?)`, the place right after `。`, since
+# Chinese and Japanese have no blanks, and the end of a line.
 _SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])(?![。！？])\s*|\n\s*")
+# A chunk has at most this many characters for each token of `chunk_tokens`.
 _MAX_CHARS_PER_TOKEN = 32
-# Tokens that a chunk must have room for, besides the encoder's special ones.
+# A chunk must have room for this many tokens of text, besides the encoder's special tokens.
 _MIN_BUDGET = 16
 _DOCUMENTS_PER_BATCH = 512
 # The last piece of a section is tiny if it fills less than 1/8 of the capacity.
@@ -44,26 +46,27 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbouring sections that share a chunk, or one section that is cut.
+    """Neighbouring sections that share a chunk, or one section that is too long for a chunk."""
 
-    The text is text[start:end], under the headings `path`.
-    """
-
+    # The span in the document's text.
     start: int
     end: int
+    # The headings above the first section, outermost first.
     path: tuple[str, ...]
+    # The tokens of all sections.
     tokens: int
 
 
 class Chunker:
-    """A cutter of documents by the tokens of `tokenizer_file` (a Hugging Face tokenizer.json).
+    """Cuts documents into chunks by the tokens of `tokenizer_file`, a Hugging Face tokenizer.json.
 
-    `chunk_tokens` bounds what the encoder gets: the chunk, its context line and the
-    `special_tokens` that the encoder adds. `context` puts the heading path ("headings": `Manual >
-    Engine`) or the document's title ("title") on a line before the text in `embedded_text`. A chunk
-    also has at most 32 × `chunk_tokens` characters, since a tokenizer may make one token of unknown
-    text of any length. `check` is called again and again while documents are cut, and may raise to
-    end it.
+    `chunk_tokens`: the most that the encoder gets of a chunk, which includes the context line and
+    the `special_tokens` that the encoder adds. A chunk also has at most 32 × `chunk_tokens`
+    characters, since a tokenizer may make one token of unknown text of any length.
+    `overlap_sentences`: how many sentences of the previous chunk a chunk may begin with.
+    `context`: what the first line of `Chunk.embedded_text` holds: "headings" for the heading path
+    (`Manual > Engine`), "title" for the document's title, "none" for no such line.
+    `check`: is called again and again while documents are cut, and may raise to end the cutting.
 
     Raises UsageError if the budget leaves fewer than 16 tokens for text.
     """
@@ -95,7 +98,7 @@ class Chunker:
         self._current: tuple[ReadDocument, HeadingPaths] | None = None
 
     def chunk(self, document: ReadDocument) -> list[Chunk]:
-        """Return the chunks of a document in order, empty for white space."""
+        """Return the chunks of a document in order; an empty list if it has no visible text."""
         return next(self.chunk_many([document]))
 
     def chunk_many(self, documents: Iterable[ReadDocument]) -> Iterator[list[Chunk]]:
@@ -134,7 +137,10 @@ class Chunker:
         return chunks
 
     def _group_sections(self, document: ReadDocument) -> Iterator[_Group]:
-        """Join sections with those after them while they fit and do not rank above the first."""
+        """Yield groups of sections, each as long as it fits a chunk.
+
+        A section whose heading ranks above that of the group's first section begins another group.
+        """
         sections = cut_into_sections(document)
         sizes = self._count_sections(document, sections)
         first = 0
@@ -177,23 +183,24 @@ class Chunker:
         return self._overlap_spans(document, spans)
 
     def _find_capacity(self, text: str, tokens: int, room: int) -> int:
-        """Return the number of tokens that the splitter may fill of a chunk's `room`.
+        """Return how many of the `room` tokens of a chunk the splitter may fill.
 
-        Room is left for the overlap if sentences are so short on average that it takes at most a
-        quarter of the chunk. `tokens`: those of the text.
+        The rest is left for the overlap with the previous chunk, but only if sentences are so short
+        on average that the overlap takes at most a quarter of the chunk. `tokens`: the number of
+        tokens of `text`.
         """
         capacity = room
         sentences = 1 + len(_SENTENCE_END.findall(text))
         overlap = self._overlap_sentences * tokens / sentences
         if overlap <= room // 4:
             capacity -= min(room // 4, ceil(overlap * _OVERLAP_MARGIN))
-        # The whole budget is frequent, and so has a splitter of its own.
+        # The whole budget is the most frequent capacity, so it need not be rounded.
         if capacity == self._budget:
             return capacity
         return capacity - capacity % _CAPACITY_STEP
 
     def _enlarge_tail(self, text: str, pieces: list[Span], capacity: int) -> list[Span]:
-        """Cut the last two pieces again, in halves, if the last is tiny."""
+        """Return the pieces of a text, the last two cut into halves if the last one is tiny."""
         if len(pieces) < 2:
             return pieces
         start, middle = pieces[-2]
@@ -202,18 +209,19 @@ class Chunker:
         if tail_tokens * _TINY_DIVISOR > capacity:
             return pieces
         tokens = self._tokens.count(text[start:middle]) + tail_tokens
-        # More than a half, so that two pieces suffice although they end between sentences.
+        # Each half may have two thirds of the tokens: pieces end between sentences, so with an
+        # exact half as their capacity there would often be three.
         steps = tokens * 2 // 3 // _CAPACITY_STEP + 1
         halves = self._tokens.split(text[start:end], steps * _CAPACITY_STEP, markdown=False)
         if len(halves) != 2:
             return pieces
-        moved = [(start + half_start, start + half_end) for half_start, half_end in halves]
-        return [*pieces[:-2], *moved]
+        half_spans = [(start + half_start, start + half_end) for half_start, half_end in halves]
+        return [*pieces[:-2], *half_spans]
 
     def _cut_to_fit(self, document: ReadDocument, span: Span) -> list[Span]:
-        """Return a span as parts that surely fit, halving it where it does not.
+        """Return a span as parts that each fit into a chunk: halved until they do.
 
-        The tokens of parts need not add up to those of the whole.
+        Each part is counted, since the tokens of two parts need not add up to those of the whole.
         """
         trimmed = _trim(document.text, span)
         if trimmed is None:
@@ -229,19 +237,25 @@ class Chunker:
         return left + self._cut_to_fit(document, (middle, end))
 
     def _overlap_spans(self, document: ReadDocument, spans: list[Span]) -> list[Span]:
-        """Begin each span at the last sentences of the previous span, if short and fitting."""
+        """Return the spans, each extended to begin with the last sentences of the previous span.
+
+        A span stays as it is if these sentences are long, or if it would not fit into a chunk.
+        """
         if not self._overlap_sentences:
             return spans
         overlapping = spans[:1]
         for previous, (start, end) in pairwise(spans):
-            earlier = self._find_last_sentences(document.text, previous)
-            if earlier and self._fits_overlap(document, earlier, start, end):
-                start = earlier
+            overlap_start = self._find_last_sentences(document.text, previous)
+            if overlap_start and self._fits_overlap(document, overlap_start, start, end):
+                start = overlap_start
             overlapping.append((start, end))
         return overlapping
 
     def _find_last_sentences(self, text: str, span: Span) -> int:
-        """Return where the last sentences of a span begin, 0 if they are all of it."""
+        """Return the offset in the text at which the last `overlap_sentences` of a span begin.
+
+        0 if the span has no more sentences than these.
+        """
         start, end = span
         sentence_starts = []
         for match in _SENTENCE_END.finditer(text, start, end):
@@ -251,14 +265,19 @@ class Chunker:
             return 0
         return sentence_starts[-self._overlap_sentences]
 
-    def _fits_overlap(self, document: ReadDocument, earlier: int, start: int, end: int) -> bool:
-        """Tell whether text[earlier:end] fits, and the overlap text[earlier:start] is short."""
-        if self._tokens.count(document.text[earlier:start]) > self._budget // 4:
+    def _fits_overlap(
+        self, document: ReadDocument, overlap_start: int, start: int, end: int
+    ) -> bool:
+        """Tell whether text[overlap_start:end] fits into a chunk, and its overlap is short enough.
+
+        The overlap is text[overlap_start:start].
+        """
+        if self._tokens.count(document.text[overlap_start:start]) > self._budget // 4:
             return False
-        return self._fits(self._embedded_text(document, (earlier, end)))
+        return self._fits(self._embedded_text(document, (overlap_start, end)))
 
     def _find_room(self, document: ReadDocument, path: tuple[str, ...]) -> int:
-        """Return the tokens that the context line leaves."""
+        """Return how many tokens a chunk has for its text, besides the context line."""
         return self._budget - self._tokens.count(self._context_line(document, path))
 
     def _fits(self, embedded: str) -> bool:
@@ -266,7 +285,7 @@ class Chunker:
         return len(embedded) <= self._max_chars and self._tokens.count(embedded) <= self._budget
 
     def _embedded_text(self, document: ReadDocument, span: Span) -> str:
-        """Return the text that BM25 and the encoder get: the context line and that of the span."""
+        """Return the text that BM25 and the encoder get: the context line, then the span's text."""
         start, end = span
         path = self._find_path(document, start) if self._context == "headings" else ()
         return self._context_line(document, path) + document.text[start:end]
@@ -278,7 +297,7 @@ class Chunker:
         return self._current[1].at(position)
 
     def _context_line(self, document: ReadDocument, path: tuple[str, ...]) -> str:
-        """Return the context line, with its line end.
+        """Return the context line with its line end, empty if there is nothing to put on it.
 
         A line that would take more than half of the budget loses its outer headings, then its end.
         """
@@ -299,8 +318,13 @@ class Chunker:
     def _build_chunk(
         self, document: ReadDocument, ordinal: int, span: Span, embedded: str, tokens: int
     ) -> Chunk:
+        """Return the chunk of a span.
+
+        `embedded` is its text with the context line, and `tokens` how many tokens that has.
+        """
         start, end = span
         return Chunk(
+            # Known once the document is stored.
             document_id=0,
             ordinal=ordinal,
             start=start,

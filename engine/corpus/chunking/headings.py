@@ -11,23 +11,23 @@ from engine.core.records import Heading, ReadDocument
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The part of a text, text[start:end], from one heading to the next.
-
-    `level` is 0 before the first heading. `path` begins with the outermost heading. `bare` is set
-    for a heading without text under it.
-    """
+    """The part of a text, text[start:end], from one heading to the next."""
 
     start: int
     end: int
+    # The level of its heading, 0 before the first heading.
     level: int
+    # The titles of the headings above it, its own last.
     path: tuple[str, ...]
+    # Whether it is a heading without text under it.
     bare: bool = False
 
 
 class HeadingPaths:
-    """The headings of a text, each with the one above it.
+    """The headings of a text, each with the heading above it.
 
-    Whole paths for all would take too long: a text may have as many headings as lines.
+    The path of a heading is found when it is asked for: a text may have as many headings as lines,
+    and building all paths would take too long.
     """
 
     def __init__(self, headings: Sequence[Heading]) -> None:
@@ -55,9 +55,9 @@ class HeadingPaths:
 
 
 def cut_into_sections(document: ReadDocument) -> list[Section]:
-    """Cut the text before every heading.
+    """Cut the text of a document before every heading.
 
-    Sections of white space are joined to the next section, at the end to the previous one.
+    A section of white space is joined to the section after it, the last one to that before it.
     """
     text = document.text
     first_visible = len(text) - len(text.lstrip())

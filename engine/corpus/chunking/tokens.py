@@ -1,6 +1,6 @@
 """Counting and cutting text by a Hugging Face tokenizer.
 
-It uses no truncation, no padding and no special tokens.
+Texts are tokenized without truncation, padding and special tokens.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ if TYPE_CHECKING:
     from semantic_text_splitter import MarkdownSplitter, TextSplitter
     from tokenizers import Tokenizer
 
-# Fewer texts are counted one by one.
+# Fewer texts than this are counted one by one.
 _MIN_BATCH = 16
-# Longer texts, in characters, hardly recur.
+# Counts of texts and words with more characters are not remembered, since such texts hardly recur.
 _MAX_REMEMBERED_TEXT = 512
 _MAX_REMEMBERED_WORD = 64
 _MAX_REMEMBERED_WORDS = 250_000
-# Characters that a splitter gets at once: in the worst case its time grows with their square.
+# Characters that a splitter gets at once, at least; in the worst case its time grows with their
+# square. For large chunks it gets so many characters for each token of the chunk.
 WINDOW = 2**14
 WINDOW_PER_TOKEN = 16
 COUNTED_AT_ONCE = 2**18  # characters
+# Where a window may end, best first: between paragraphs, between lines, between words.
 _BREAKS = ("\n\n", "\n", " ")
 
 
@@ -67,7 +69,7 @@ class TokenCounter:
         return self._count(text)
 
     def count_many(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of many texts, in one call if that pays."""
+        """Return the number of tokens of each text; many texts are counted in one call."""
         if self._word_counts is not None or len(texts) < _MIN_BATCH:
             return [self.count(text) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -76,9 +78,10 @@ class TokenCounter:
     def count_long(
         self, text: str, check: Callable[[], None] = lambda: None, piece: int = COUNTED_AT_ONCE
     ) -> int:
-        """Count the tokens of a long text, a `piece` of so many characters at a time.
+        """Count the tokens of a long text, `piece` characters at a time.
 
-        A word that is cut between two pieces counts as its parts. `check` may raise.
+        A word that is cut between two pieces counts as two words. `check` is called before each
+        piece, and may raise.
         """
         count = 0
         for start in range(0, len(text), piece):
@@ -102,11 +105,11 @@ class TokenCounter:
         while start < len(text):
             check()
             end = _find_window_end(text, start, window)
-            before = len(pieces)
+            pieces_before = len(pieces)
             for offset, piece in splitter.chunk_indices(text[start:end]):
                 pieces.append((start + offset, start + offset + len(piece)))
-            if end < len(text) and len(pieces) > before + 1:
-                # What follows the window may belong to its last piece.
+            if end < len(text) and len(pieces) > pieces_before + 1:
+                # The text after the window may belong to its last piece, so that is cut again.
                 end = pieces.pop()[0]
             start = end
         return pieces
@@ -125,10 +128,11 @@ class TokenCounter:
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _build_splitter(self, capacity: int, markdown: bool) -> TextSplitter | MarkdownSplitter:
+        """Return a splitter into pieces of at most `capacity` tokens."""
         from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
-        kind = MarkdownSplitter if markdown else TextSplitter
-        return kind.from_callback(self.count, capacity)
+        splitter_class = MarkdownSplitter if markdown else TextSplitter
+        return splitter_class.from_callback(self.count, capacity)
 
 
 class _WordCounts(dict[str, int]):

@@ -15,15 +15,16 @@ from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import PICTURES
 
 MAX_FILE = 512 * 2**20  # bytes
-# What is left out of a file of which only the text, or only what is inside it, can be read.
+# Names of what is left out of a file, as `LeftOut.member`: its text if only the files inside it can
+# be read, and those files if only its text can.
 _OWN_TEXT = "its own text"
 _FILES_INSIDE = "files inside"
 
 
 class UnreadableFileError(InputError):
-    """The failure to read one file: `why` in a few words, `kind` for programs.
+    """A file that cannot be read: `why` says the reason in a few words, `kind` is for programs.
 
-    Without a kind, the file is damaged. Other files are not affected.
+    The kind is `damaged` by default. Other files are not affected.
     """
 
     code = "file-unreadable"
@@ -36,12 +37,11 @@ class UnreadableFileError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something inside a file that gives no document, by its path there.
+    """Something inside a file that gives no document."""
 
-    `state` is `skipped` for what is not meant to be read, or `quarantined` for what cannot be.
-    """
-
+    # Its path inside the file, or words such as "pages 3-5".
     member: str
+    # `skipped` for what is not meant to be read, `quarantined` for what cannot be read.
     state: str
     kind: Kind
     reason: str
@@ -56,6 +56,7 @@ class Member:
 
 
 Finding = ReadDocument | LeftOut | Member
+"""What a reader yields: a document, a part that is left out, or a file that is still to be read."""
 
 
 class Reader(Protocol):
@@ -74,10 +75,10 @@ class Reader(Protocol):
 def report_failed_text(
     inside: Iterator[Finding], failed: UnreadableFileError | None
 ) -> Iterator[Finding]:
-    """Yield what is `inside` a file, after a report of the text of the file itself if that failed.
+    """Yield the findings `inside` a file whose own text may have `failed` to be read.
 
-    If finding what is inside fails, this is reported, too. Raises `failed` if there is no file
-    inside.
+    The failure, None if there was none, is reported before the first file inside; if there is no
+    such file, it is raised. A failure to find the files inside is reported, too.
     """
     try:
         for finding in inside:
@@ -128,7 +129,7 @@ def find_reader(format: str) -> Reader:
 
 
 def read_bytes(path: Path, data: bytes | None = None) -> bytes:
-    """Return the bytes of a file, or `data` if that is its content.
+    """Return the bytes of a file: `data`, or what is stored at `path` if `data` is None.
 
     Raises OSError, and UnreadableFileError if it is too large or empty.
     """

@@ -24,6 +24,7 @@ MEDIA_TYPES = {
     "text/directory": ".vcf",
 }
 """Media types of calendars and address books in mails, and the endings of files of these types."""
+# The line end and the blank at which a long line is folded (RFC 5545, 3.1).
 _FOLD = re.compile(rb"\r?\n[ \t]")
 # `item1.TEL;TYPE=work:+49 421 12` without the group: name, parameters and value.
 _PROPERTY = re.compile(r'(?:[\w-]+\.)?([\w-]+)((?:;(?:[^":;]|"[^"]*")*)*):(.*)')
@@ -33,6 +34,7 @@ _QUOTED_PRINTABLE = re.compile(r";(?:ENCODING=)?QUOTED-PRINTABLE", re.IGNORECASE
 # `20310517`, `20310517T080000Z` or `2031-05-17`.
 _MOMENT = re.compile(r"(\d{4})-?(\d\d)-?(\d\d)(?:T(\d\d):?(\d\d)(?::?\d\d)?(Z?))?")
 _ESCAPED = re.compile(r"\\([\\,;:nN])")
+# A semicolon that is not escaped.
 _PART_END = re.compile(r"(?<!\\);")
 _SCHEME = re.compile(r"\A(?:mailto|tel):", re.IGNORECASE)
 _LABELS = {
@@ -60,7 +62,11 @@ _LABELS = {
     "BDAY": "Birthday",
     "NOTE": "Note",
 }
-"""What is read of an entry. Other properties are pictures, keys and marks for programs."""
+"""The properties that are read, and their names in the text.
+
+The others are pictures, keys and marks for programs.
+"""
+# Properties with several parts, with a day or time, and with a name for the whole entry.
 _WITH_PARTS = ("N", "ADR", "ORG")
 _MOMENTS = ("DTSTART", "DTEND", "DUE", "BDAY")
 _TITLES = ("SUMMARY", "FN", "N")
@@ -107,8 +113,9 @@ READER = CalendarReader()
 def render_entries(data: bytes, label: str, path: Path) -> DecodedText:
     """Return the text of an appointment or a card in a mail.
 
-    `label` is the encoding that the mail declares. A part without an entry that is read stays as it
-    is. Raises UnreadableFileError if it is no text.
+    `data` is the part of the mail, and `label` the encoding that the mail declares for it. If the
+    part holds no entry, its text is returned unchanged. Raises UnreadableFileError if it is not
+    text.
     """
     decoded = decode_as(_unfold(data), label, path)
     text = _format_entries(_read_entries(decoded.text))
@@ -118,9 +125,9 @@ def render_entries(data: bytes, label: str, path: Path) -> DecodedText:
 
 
 def _unfold(source: bytes) -> bytes:
-    """Join the parts of long lines, which may end within a character.
+    """Join the lines into which a long line was folded.
 
-    UTF-16 stays as it is.
+    This works on bytes, since a fold may split a character. UTF-16 is returned unchanged.
     """
     if b"\0" in source:
         return source
@@ -165,7 +172,10 @@ def _drop_name_parts(entry: list[_Property]) -> list[_Property]:
 
 
 def _decode_quoted_printable(value: str, parameters: str, following: Iterator[str]) -> str:
-    """Decode a value of vCard 2.1, which goes on in the `following` lines while it ends in `=`."""
+    """Decode a quoted-printable value of vCard 2.1.
+
+    While it ends in `=`, it goes on in the next of the `following` lines.
+    """
     while value.endswith("="):
         value = value[:-1] + next(following, "")
     charset = _CHARSET.search(parameters)
@@ -184,11 +194,12 @@ def _find_title(entry: list[_Property]) -> str:
 
 
 def _format_entries(entries: Iterable[list[_Property]]) -> str:
+    """Return entries as paragraphs, without those that hold nothing that is read."""
     return "\n\n".join(filter(None, map(_format_entry, entries)))
 
 
 def _format_entry(entry: list[_Property]) -> str:
-    """Return a line for each property of an entry that is not empty, equal ones once."""
+    """Return the properties that have a value as lines such as `Location: Room 2`, each once."""
     lines: dict[str, None] = {}
     for item in entry:
         text = _format_value(item)
@@ -198,7 +209,7 @@ def _format_entry(entry: list[_Property]) -> str:
 
 
 def _format_value(item: _Property) -> str:
-    """Return a value as people write it: a day as 2031-05-17, an address with a person's name."""
+    """Return a value as people write it: `2031-05-17`, or `Ada Lindner <ada@example.org>`."""
     value = item.value.strip()
     if item.name in _MOMENTS:
         moment = _MOMENT.fullmatch(value)
@@ -208,10 +219,10 @@ def _format_value(item: _Property) -> str:
         parts = map(str.strip, _PART_END.split(value))
         value = ", ".join(filter(None, parts))
     text = _ESCAPED.sub(_unescape, _SCHEME.sub("", value)).strip()
-    name = _COMMON_NAME.search(item.parameters)
-    if name is None:
+    common_name = _COMMON_NAME.search(item.parameters)
+    if common_name is None:
         return text
-    person = (name[1] or name[2] or "").strip()
+    person = (common_name[1] or common_name[2] or "").strip()
     return text if person in ("", text) else f"{person} <{text}>"
 
 

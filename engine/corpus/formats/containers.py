@@ -35,7 +35,7 @@ _UNKNOWN_CODE_PAGES = (437, 850, 852, 932, 936, 949, 950, 65001)
 
 @lru_cache(maxsize=1)
 def open_package(content: bytes) -> zipfile.ZipFile:
-    """Open bytes as a package, the same one for the same bytes until `forget_containers`.
+    """Open bytes as a ZIP package; the last one is kept for further calls with the same bytes.
 
     Raises zipfile.BadZipFile if they are not a package.
     """
@@ -45,25 +45,26 @@ def open_package(content: bytes) -> zipfile.ZipFile:
 def replace_parts(
     package: zipfile.ZipFile, changed: Mapping[str, bytes], *, without: tuple[str, ...] = ()
 ) -> bytes:
-    """Return the bytes of a package with parts changed or added.
+    """Return the bytes of a package with some parts `changed` or added, by their names.
 
     Parts whose names begin with one of `without` are left out. Raises what reading the parts
     raises.
     """
     file = BytesIO()
-    with zipfile.ZipFile(file, "w") as written:
+    with zipfile.ZipFile(file, "w") as new_package:
         # Parts keep their order; added ones follow.
         for name in dict.fromkeys((*package.namelist(), *changed)):
             if not name.startswith(without):
                 part = changed[name] if name in changed else package.read(name)
-                written.writestr(name, part)
+                new_package.writestr(name, part)
     return file.getvalue()
 
 
 class CompoundFile:
-    """The streams of a compound file; `lost` says why a stream is missing.
+    """The streams of a compound file.
 
-    Raises ValueError if it is not a compound file or is damaged beyond reading.
+    `lost` is the error of a stream that could not be read, empty if there was none. Raises
+    ValueError if the file is not a compound file or is damaged beyond reading.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -101,7 +102,7 @@ class CompoundFile:
         return path.lower() in self._names
 
     def read(self, path: str, most: int = -1) -> bytes:
-        """Return the bytes of a stream, or its first `most` if these are not negative.
+        """Return the first `most` bytes of a stream, all of them for -1.
 
         Empty if the stream is missing or damaged.
         """
@@ -120,7 +121,7 @@ class CompoundFile:
 
 @lru_cache(maxsize=1)
 def open_compound(content: bytes) -> CompoundFile:
-    """Open bytes as a compound file, the same one for the same bytes until `forget_containers`.
+    """Open bytes as a compound file; the last one is kept for further calls with the same bytes.
 
     Raises what `CompoundFile` raises.
     """
@@ -130,8 +131,8 @@ def open_compound(content: bytes) -> CompoundFile:
 def decode_property(text: str, content: bytes) -> str:
     """Decode a property of a compound file that office_oxide gave in the wrong encoding.
 
-    It reads code pages that it does not know as Latin-1. The summary names the right one
-    ([MS-OLEPS]). Other text is returned unchanged.
+    office_oxide reads code pages that it does not know as Latin-1. The file's summary names the
+    right code page ([MS-OLEPS]). Text in a known code page is returned unchanged.
     """
     if text.isascii():
         return text

@@ -30,7 +30,8 @@ _DESCRIPTIONS = (
 def describe_damage(message: object) -> str:
     """Return why a file is damaged, in plain words, from a library's error `message`.
 
-    It names the damaged part if the message does. An unknown message is kept.
+    The damaged part is named if the message names it. A message that matches no known pattern is
+    kept.
     """
     line = " ".join(str(message)[:_MAX_EXAMINED].split()).rstrip(".")
     # A name such as `missing.xml` must not match a pattern.
@@ -45,5 +46,8 @@ def describe_damage(message: object) -> str:
 
 
 def remove_names(message: str) -> str:
-    """Return a library's message without names of files and elements, which may be any words."""
+    """Return a library's message without the names of files and elements in it.
+
+    A name may be any word, such as `password.xml`, and must not be taken for the error itself.
+    """
     return _PART.sub("PART", _QUOTED.sub("", message))

@@ -63,6 +63,7 @@ _KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
 _QUOTED = re.compile(r"'([^']+)'")
 # xberg's readers that warn of sheets, slides and chapters; others warn of pictures and objects.
 _READERS_OF_PARTS = ("epub", "excel", "pptx")
+# xberg's limits that are set so high that they never apply.
 _UNBOUNDED = (
     "max_archive_size",
     "max_compression_ratio",
@@ -127,7 +128,7 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
     """
     if format == "rtf":
         content = prepare_rtf(content)
-    # Of a damaged file xberg says what is wrong.
+    # A damaged file is passed on as it is: xberg says what is wrong with it.
     with suppress(*DAMAGED, KeyError):
         if format in _OPEN_DOCUMENT:
             content = _prepare_open_document(content, format)
@@ -148,17 +149,17 @@ def _prepare_open_document(content: bytes, format: str) -> bytes:
     package = open_package(content)
     body = package.read(_CONTENT)
     styles = package.read(_STYLES) if _STYLES in package.namelist() else b""
-    shown = write_shown_characters(body, styles)
+    rewritten = write_shown_characters(body, styles)
     if format == "ods":
-        # xberg needs a list of parts.
-        changed = {_MANIFEST: b"<manifest/>", _CONTENT: write_shown_values(shown)}
+        # xberg needs a list of parts, and an empty one will do.
+        changed = {_MANIFEST: b"<manifest/>", _CONTENT: write_shown_values(rewritten)}
         return replace_parts(package, changed)
-    shown = frame_shapes(shown)
+    rewritten = frame_shapes(rewritten)
     if format == "odt":
-        shown = move_text_boxes(shown)
-    if shown is body:
+        rewritten = move_text_boxes(rewritten)
+    if rewritten is body:
         return content
-    return replace_parts(package, {_CONTENT: shown})
+    return replace_parts(package, {_CONTENT: rewritten})
 
 
 def _prepare_book(book: bytes) -> bytes:
@@ -170,16 +171,16 @@ def _prepare_book(book: bytes) -> bytes:
     changed: dict[str, bytes] = {}
     for name in filter(_CHAPTER.fullmatch, package.namelist()):
         chapter = package.read(name)
-        shown = _FIGURE_TAG.sub(rb"\1div", chapter)
-        shown = _TABLE_CAPTION.sub(rb"<div>\2</div>\1", shown)
-        shown = _FURIGANA.sub(b"", shown)
-        if shown != chapter:
-            changed[name] = shown
+        rewritten = _FIGURE_TAG.sub(rb"\1div", chapter)
+        rewritten = _TABLE_CAPTION.sub(rb"<div>\2</div>\1", rewritten)
+        rewritten = _FURIGANA.sub(b"", rewritten)
+        if rewritten != chapter:
+            changed[name] = rewritten
     return replace_parts(package, changed) if changed else book
 
 
 def _read_nodes(document: Any, format: str) -> list[_Node]:
-    """Return the nodes of xberg's document."""
+    """Return the nodes of xberg's document, an empty list if it has none."""
     if not document:
         return []
     nodes: list[_Node] = []
@@ -192,9 +193,9 @@ def _read_nodes(document: Any, format: str) -> list[_Node]:
 
 
 def _write_superscripts(text: str, annotations: Iterable[Any]) -> str:
-    """Return the text of a node with superscripts at the places that annotations name.
+    """Return the text of a node with raised text written as superscripts.
 
-    These are offsets in its UTF-8.
+    xberg's annotations say where it is raised, as offsets in the UTF-8 of the text.
     """
     superscripts = [item for item in annotations if "superscript" in str(item.kind)]
     if not superscripts:
@@ -285,7 +286,7 @@ def extract_with_xberg(path: Path, content: bytes, format: str) -> Any:
 
 
 def _make_error(path: Path, message: str) -> UnreadableFileError:
-    """Return the error for a message of xberg, which begins with a kind: `Parsing error: …`."""
+    """Return the error for a message of xberg, such as `Parsing error: …`, without that prefix."""
     bare_message = remove_names(message).lower()
     reason = clean(message.partition(": ")[2] or message)
     if "(drm)" in bare_message:
@@ -315,7 +316,8 @@ def _build_text(nodes: Iterable[_Node], format: str) -> Text:
 def _build_slides(nodes: Iterable[_Node], *, has_titles: bool) -> dict[int, str]:
     """Return the texts of slides by number.
 
-    `has_titles` says that a slide's own node holds its title, and not a name that nobody sees.
+    `has_titles` says that the node of a slide holds the slide's title. In other formats it holds
+    a name that nobody sees, and is left out.
     """
     slides: dict[int, Builder] = {}
     number = 1

@@ -28,7 +28,7 @@ _UNREAD_OBJECT = "a file or an object inside this document that is not read"
 def may_embed_files(format: str, content: bytes) -> bool:
     """Tell whether `find_embedded_files` may find anything.
 
-    This takes a fraction of its time, and rules out most files.
+    This takes a fraction of the time of that search, and rules it out for most files.
     """
     if format not in _OFFICE:
         return False
@@ -39,10 +39,11 @@ def may_embed_files(format: str, content: bytes) -> bool:
 
 
 def find_embedded_files(content: bytes) -> Iterator[Member | LeftOut]:
-    """Yield the files inside a file that `may_embed_files`, in order.
+    """Yield the files embedded in an office file, in the order of its parts.
 
-    A file that cannot be extracted is left out with the reason. Workbooks of charts and objects
-    that are not files follow, one line for each of the two. A damaged file yields nothing.
+    A file that cannot be extracted is reported with the reason. Two reports may follow: one for all
+    workbooks of charts, and one for all objects that are not files. A damaged office file yields
+    nothing.
     """
     try:
         package = open_package(content)
@@ -83,9 +84,10 @@ def _find_chart_workbooks(package: ZipFile) -> set[str]:
 
 
 def _read_object(name: str, data: bytes) -> Member | LeftOut | None:
-    """Return the file in an embedded object, None if it holds none that is read.
+    """Return the file in an embedded object, None if it holds no file of a known format.
 
-    [MS-OLEDS] 2.3: an object holds its file in a stream, or is itself a document.
+    An object holds its file in a stream, or is itself a document ([MS-OLEDS] 2.3). `name` is the
+    object's name in the package.
     """
     if ending_of(name) in FORMATS or not data.startswith(MAGIC):
         return Member(name, data)
@@ -107,19 +109,20 @@ def _read_object(name: str, data: bytes) -> Member | LeftOut | None:
 
 
 def _read_packager_stream(name: str, stream: bytes) -> Member | None:
-    """Return the file that Windows' Packager put into a stream, None if it did not.
+    """Return the file in a stream of Windows' Packager, None if the stream is not of this form.
 
-    The stream holds its size, 2, the file's name, its path, two numbers, the length of another path
-    and that path, and the length of the content and the content. `name` is used if it has none.
+    The stream holds its size, the number 2, the file's name, the file's path, two numbers, the
+    length of a second path, that path, the length of the file's content, and the content. `name` is
+    used if the stream names no file.
     """
     if stream[4:6] != b"\2\0":
         return None
-    label, _, rest = stream[6:].partition(b"\0")
-    _, _, rest = rest.partition(b"\0")
+    label, _, after_names = stream[6:].partition(b"\0")
+    _, _, after_names = after_names.partition(b"\0")
     # The two numbers take 4 bytes, and so does each length.
-    start = 12 + int.from_bytes(rest[4:8], "little")
-    size = int.from_bytes(rest[start - 4 : start], "little")
-    content = rest[start : start + size]
+    start = 12 + int.from_bytes(after_names[4:8], "little")
+    size = int.from_bytes(after_names[start - 4 : start], "little")
+    content = after_names[start : start + size]
     if not size or len(content) != size:
         return None
     path = label.decode("cp1252", "replace").replace("\\", "/")

@@ -21,9 +21,9 @@ NO_PASSWORD = (
 )
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
-_max_seconds = 30.0  # in which passwords are tried on a file
+_max_seconds = 30.0  # how long passwords are tried on one file
 _MAX_LENGTH = 300  # characters of a reason
-# The password that Excel uses if it must lock a file and was given none.
+# The password with which Excel locks a file if the user has given none.
 _OPEN_TO_ALL = "VelvetSweatshop"
 
 
@@ -50,8 +50,8 @@ def read_passwords(path: Path) -> tuple[str, ...]:
 def use_passwords(passwords: Sequence[str], seconds: float) -> None:
     """Try these passwords on each file that this process reads from now on.
 
-    After so many seconds no further one is tried on a file. One attempt may take a tenth of a
-    second.
+    After `seconds` with one file, no further password is tried on it. An attempt may take a tenth
+    of a second.
     """
     global _known, _max_seconds
     _known = tuple(passwords)
@@ -69,18 +69,18 @@ def explain_lock() -> str:
 
 
 def unlock(path: Path, data: bytes) -> bytes:
-    """Return the content of a locked office file without its lock.
+    """Return the content of a locked office file, decrypted.
 
     Raises UnreadableFileError if no known password opens it.
     """
     from msoffcrypto.exceptions import InvalidKeyError
 
-    end = time.monotonic() + _max_seconds
+    deadline = time.monotonic() + _max_seconds
     passwords = [*known_passwords()]
     if path.suffix.lower().startswith(".xl"):
         passwords.append(_OPEN_TO_ALL)
     for tried, password in enumerate(passwords):
-        if tried and time.monotonic() > end:
+        if tried and time.monotonic() > deadline:
             first = f"the first {tried:,} of {len(passwords):,} passwords"
             reason = f"encrypted: {first} do not open it; the others take too long"
             raise UnreadableFileError(path, reason, "encrypted")
@@ -107,7 +107,7 @@ def unlock(path: Path, data: bytes) -> bytes:
 def _decrypt(data: bytes, password: str) -> bytes:
     """Return the content of a locked office file.
 
-    Raises InvalidKeyError if the password is another, and any error if the file is damaged.
+    Raises InvalidKeyError if the password is wrong, and any error if the file is damaged.
     """
     import msoffcrypto
     from msoffcrypto.format import doc97, ppt97, xls97
@@ -127,6 +127,6 @@ def _decrypt(data: bytes, password: str) -> bytes:
 
 
 class _FilesInMemory:
-    """A replacement of the module `tempfile`."""
+    """A replacement for the module `tempfile` whose files are in memory."""
 
     TemporaryFile = BytesIO

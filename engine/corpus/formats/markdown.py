@@ -34,6 +34,7 @@ _MARKED = re.compile(
 )
 _MAX_HEADING_LENGTH = 300  # characters
 _EMPHASIS = re.compile(r"(\*{1,3}|_{2,3}|`+)(?=\S)(.+?)(?<=\S)\1")
+# A part of a word, perhaps with hyphens in it.
 _PART = r"[^\W_]+(?:-[^\W_]+)*"
 _SPLIT_WORD_OR_CODE = re.compile(
     # Code, where everything stays: a fenced block and `words`.
@@ -46,7 +47,7 @@ _SPLIT_WORD_OR_CODE = re.compile(
     r"|&(?:\#\d{1,7}|\#[xX][\da-fA-F]{1,6}|[A-Za-z]{2,8}\d{0,2});",
     re.MULTILINE | re.DOTALL,
 )
-# A faster pattern that occurs in every text with a split word.
+# A faster pattern, which matches in every text with a split word.
 _MAY_SPLIT_WORDS = re.compile(r"\w[*\\]|\*\w|&[\#\w]+;")
 # Fields between lines of `---` (YAML) or `+++` (TOML).
 _FRONT_MATTER = re.compile(
@@ -114,18 +115,18 @@ READER = MarkdownReader()
 
 
 def _join_words(text: str) -> str:
-    """Leave out the marks that split words, as a reader of the page does not see them."""
+    """Return a text without marks within words: `inter**lock**ing` → `interlocking`."""
     if not _MAY_SPLIT_WORDS.search(text):
         return text
     return _SPLIT_WORD_OR_CODE.sub(_join_word, text)
 
 
 def _join_word(match: re.Match[str]) -> str:
-    """Return what a reader sees of a mark within a word, and code as it is."""
+    """Return the visible characters of a mark within a word; code stays as it is."""
     if match["fence"] or match["ticks"]:
         return match[0]
-    shown = match["first_part"] or match["later_part"] or match["escaped"]
-    return shown or html.unescape(match[0])
+    visible = match["first_part"] or match["later_part"] or match["escaped"]
+    return visible or html.unescape(match[0])
 
 
 def _find_marked(text: str) -> Iterator[Marked]:
@@ -163,22 +164,21 @@ def find_headings(text: str) -> Iterator[Heading]:
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """A Markdown text and the fields before it.
+    """A Markdown text, split into the fields at its beginning and the text after them."""
 
-    `text` is all that is searched: the lines of the fields and the rest, where lines around the
-    fields and lines that say nothing are empty. `body` has the same length and only holds what
-    follows the fields. `metadata` is what the fields say of the document.
-    """
-
+    # What is searched: the lines of the fields, then the text. The lines around the fields and the
+    # fields that say nothing, such as `draft: false`, are empty lines.
     text: str
+    # The text after the fields, with blanks in their place so that offsets are those in `text`.
     body: str
+    # What the fields say about the document.
     metadata: StatedMetadata = field(default_factory=StatedMetadata)
 
 
 def split_front_matter(text: str) -> FrontMatter:
     """Split a text into the fields at its beginning and the rest.
 
-    What stands between two such lines and is not fields is text.
+    Lines between two `---` that are not fields, as between two rules, stay in the text.
     """
     match = _FRONT_MATTER.match(text)
     if not match:
@@ -195,14 +195,15 @@ def split_front_matter(text: str) -> FrontMatter:
     lines: list[str] = []
     for line in _ESCAPED.sub(_unescape, source).split("\n"):
         lines.append("" if _SAYS_NOTHING.fullmatch(line) else line)
-    # Other lines are kept as empty ones, so that lines have the numbers that they have in the file.
-    searched = _keep_line_ends(before) + "\n".join(lines) + _keep_line_ends(after)
-    blank = re.sub(r"[^\n]", " ", searched)
-    rest = text[match.end() :]
-    return FrontMatter(searched + rest, blank + rest, _read_metadata(fields))
+    # Left-out lines become empty ones, so that line numbers are those of the file.
+    field_lines = _keep_line_ends(before) + "\n".join(lines) + _keep_line_ends(after)
+    blank_lines = re.sub(r"[^\n]", " ", field_lines)
+    text_after = text[match.end() :]
+    return FrontMatter(field_lines + text_after, blank_lines + text_after, _read_metadata(fields))
 
 
 def _keep_line_ends(text: str) -> str:
+    """Return only the line ends of a text."""
     return "\n" * text.count("\n")
 
 
@@ -213,7 +214,7 @@ def _unescape(escape: re.Match[str]) -> str:
 
 
 def _read_metadata(fields: Mapping[str, list[str]]) -> StatedMetadata:
-    """Return what some fields, by their names in lower case, say of a document."""
+    """Return what `fields`, by their names in lower case, say about a document."""
     title = next(filter(str.strip, fields.get("title", ())), "")
     return StatedMetadata(
         title=" ".join(title.split()),
@@ -225,7 +226,7 @@ def _read_metadata(fields: Mapping[str, list[str]]) -> StatedMetadata:
 
 
 def _list_values(fields: Mapping[str, list[str]], keys: Iterable[str]) -> list[str]:
-    """Return the texts of all fields with some names, in the order of the names."""
+    """Return the values of the fields named `keys`, in the order of `keys`."""
     values: list[str] = []
     for key in keys:
         values += fields.get(key, ())
@@ -233,7 +234,10 @@ def _list_values(fields: Mapping[str, list[str]], keys: Iterable[str]) -> list[s
 
 
 def _read_fields(source: str, parse: Callable[[str], Any]) -> Mapping[str, list[str]] | None:
-    """Return the texts of each field by its name in lower case, or None if these are not fields."""
+    """Return the values of each field, by its name in lower case; None if `source` is not fields.
+
+    `parse` is `_parse_yaml` or `_parse_toml`.
+    """
     if not source.strip():
         return {}
     fields = parse(source)
@@ -281,7 +285,7 @@ def _parse_yaml(yaml: str) -> Any:
 
 
 def _list_texts(value: Any) -> Iterator[str]:
-    """Yield the texts in the value of a field: itself, those of a list, or the name of a person."""
+    """Yield the texts in a field's value: a text, the items of a list, or a person's `name`."""
     if isinstance(value, Mapping):
         value = value.get("name", "")
     if isinstance(value, list):

@@ -68,8 +68,8 @@ _PACKAGES = ("docx", "xlsx", "pptx")
 _DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
 # A web page that Word merges into its document.
 _MERGED_PAGE = re.compile(r"word/afchunk\d*\.x?html?")
-# office_oxide says nothing of these parts if they do not unpack. For a sheet, a slide, or what is
-# beyond a limit it writes a line.
+# Parts that office_oxide leaves out without a word if they do not unpack. For a sheet or a slide it
+# writes an `_UNREADABLE_LINE`, for text beyond a limit a `_LIMIT_LINE`.
 _PASSED_OVER = re.compile(
     r"\w+/(?:comments|threadedC|notesSlides|footnotes|endnotes|header|footer|sharedS)[\w/]*\.xml"
 )
@@ -133,7 +133,7 @@ READER = OfficeReader()
 
 
 def _report_truncation(metadata: Node, lost: list[LeftOut]) -> None:
-    """Add what office_oxide left out without a name to `lost`: beyond a limit, or damaged."""
+    """Add a report to `lost` if office_oxide left out parts that it does not name."""
     exceeded_limit = metadata.get(_EXCEEDED_LIMIT)
     if exceeded_limit:
         lost.append(LeftOut(_LOST_PARTS, "quarantined", "too large", exceeded_limit))
@@ -142,14 +142,15 @@ def _report_truncation(metadata: Node, lost: list[LeftOut]) -> None:
 
 
 def _parse(path: Path, content: bytes, format: str) -> Node:
-    """Return the document as office_oxide represents it, unlocked if it must be.
+    """Return the document as office_oxide represents it; a locked file is unlocked first.
 
-    Its metadata name the limit that it exceeds, if any, as `exceeded_limit`. Raises
-    UnreadableFileError with office_oxide's reason.
+    If the document exceeds a limit of office_oxide, its metadata name the limit as
+    `exceeded_limit`. Raises UnreadableFileError with office_oxide's reason.
     """
     from office_oxide import Document
 
-    # Text that office_oxide does not find as it is stored is written into the file before.
+    # Some text is stored in a way that office_oxide does not read: it is first written as plain
+    # text into the file.
     prepared = ShownSymbols(content)
     if format in ("docx", "pptx"):
         prepared = ShownSymbols(_prepare_package(content))
@@ -174,7 +175,7 @@ def _parse(path: Path, content: bytes, format: str) -> Node:
         raise
     # A panic of the library is not an Exception.
     except BaseException as error:
-        # The unlocked content is read in the same way.
+        # Unlock the file, and read its content in the same way.
         if "password" in str(error).lower():
             return _parse(path, unlock(path, content), format)
         raise UnreadableFileError(path, describe_damage(clean(str(error))), "damaged") from error
@@ -201,12 +202,12 @@ def _prepare_package(content: bytes) -> bytes:
             except DAMAGED:
                 # `_read_drawings` reports this part.
                 continue
-            shown = part
+            rewritten = part
             if name == _WORD_BODY:
-                shown = write_numbers(body, package)
-            shown = write_symbols(shown, name, styles)
-            if shown is not part:
-                changed[name] = shown
+                rewritten = write_numbers(body, package)
+            rewritten = write_symbols(rewritten, name, styles)
+            if rewritten is not part:
+                changed[name] = rewritten
         if changed:
             return replace_parts(package, changed, without=_PARTS_WITHOUT_TEXT)
     return content
@@ -255,7 +256,7 @@ def _read_metadata(parsed: Node, content: bytes) -> Node:
 
 
 def _build_text(sections: Iterable[Node], format: str) -> Text:
-    """Return the text of a document, with lines of headers and footers that it lacks at the end."""
+    """Return the text of a document; lines that only headers and footers hold stand at its end."""
     if format in _SLIDES:
         text = join_slides(dict(enumerate(map(_build_slide, sections), 1)))
     elif format in _SHEETS:
@@ -282,6 +283,7 @@ def _build_slide(section: Node) -> str:
 
 
 def _build_blocks(nodes: Iterable[Node]) -> Text:
+    """Return the text of nodes, each as a block of its kind."""
     builder = Builder()
     _add_nodes(builder, nodes)
     return builder.done()
@@ -297,7 +299,7 @@ def _build_workbook(sections: Iterable[Node]) -> Text:
             is_name = node["type"] == "heading" and _read_line(node) == name
             if not is_name:
                 nodes.append(node)
-        # Comments are stored in any order.
+        # Comments, whose `marker` names their cell, are stored in any order.
         nodes.sort(key=lambda node: node.get("marker") or "")
         content = _build_blocks(nodes)
         if content.text:
@@ -383,8 +385,8 @@ def _read_drawings(
 ) -> Iterator[str]:
     """Yield the lines of charts, diagrams and web pages, which are separate parts of a package.
 
-    `numbers` says whether lines without a letter count. Parts that do not unpack are added to
-    `lost`, also those of which office_oxide says nothing.
+    Without `numbers`, lines without a letter are left out. Parts that do not unpack are added to
+    `lost`, also those that office_oxide leaves out without a word.
     """
     try:
         package = open_package(content)
@@ -410,7 +412,10 @@ def _read_drawings(
 
 
 def _read_drawn_line(paragraph: bytes) -> str:
-    """Return the words of a paragraph of a drawing, a number without noise: 0.30000000000000004."""
+    """Return the words in the XML of a drawing's paragraph.
+
+    A number is rounded to 12 digits: `0.30000000000000004` → `0.3`.
+    """
     words = unescape(b"".join(_DRAWN_WORDS.findall(paragraph)).decode("utf-8", "replace"))
     text = " ".join(clean(unescape_characters(words)).split())
     try:

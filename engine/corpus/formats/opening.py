@@ -52,17 +52,15 @@ DocumentsAndGaps = Iterator[ReadDocument | LeftOut]
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """What is read of one file at most.
+    """How much of one file is read at most; files inside it are members."""
 
-    `members`: files inside it; `depth`: how deep they are nested; `member` and `unpacked`: bytes of
-    one of them, and of all; `text` and `texts`: characters of one text, and of all of them, which
-    are held at once.
-    """
-
+    # The number of members, and how deep they may be nested.
     members: int = 100_000
     depth: int = 6
+    # The bytes of one member, and of all members.
     member: int = MAX_MEMBER
     unpacked: int = MAX_UNPACKED
+    # The characters of one text, and of all texts, which are in memory at the same time.
     text: int = 64 * 2**20
     texts: int = 256 * 2**20
 
@@ -80,32 +78,34 @@ def read_everything(
 ) -> DocumentsAndGaps:
     """Yield the documents of a file and of all files inside it, and what is left out, in order.
 
-    `begin` is called with the path of each member before it is read, and with "" once all but the
-    embedded files has been yielded. Members in `without` are skipped. What cannot be read inside
-    the file is left out with its reason. Raises what `Reader.read` raises if the file itself cannot
-    be read.
+    `begin`: is called with the path of each member before it is read, and with "" when only the
+    files that are embedded in an office file are still to come.
+    `without`: the paths of members that are skipped.
+
+    Whatever cannot be read inside the file is yielded as left out, with the reason. Raises what
+    `Reader.read` raises if the file itself cannot be read.
     """
     try:
         yield from _Opening(frozenset(without), begin, limits).open_file(path, format)
     finally:
-        # The last package and compound file stay in memory until then.
+        # Free the package and the compound file that were opened last.
         forget_containers()
 
 
 @dataclass
 class _Opening:
-    """The reading of one file: what it counts for `limits`, see `read_everything`.
+    """The reading of one file, with what was counted so far to enforce the limits."""
 
-    `members` files were found inside the file, which has `size` bytes, with `unpacked` bytes in
-    all; their texts have so many `characters` so far.
-    """
-
+    # As in `read_everything`.
     without: frozenset[str]
     begin: Callable[[str], None]
     limits: FileLimits
+    # The number of members found, and their bytes.
     members: int = 0
     unpacked: int = 0
+    # The bytes of the file itself.
     size: int = 0
+    # The characters of all texts.
     characters: int = 0
     # The number that the last member of each name got.
     names: dict[str, int] = field(default_factory=dict)
@@ -123,43 +123,47 @@ class _Opening:
         For a member, `data` is its content and `within` its path; `depth` is 0 for the file itself.
         """
         if data is None and format in MAY_EMBED:
-            # Read once, for its format and for what is in it.
+            # Read once for all: to find its format, its text and the files embedded in it.
             data = read_bytes(path)
         true_format, data = _find_format(path, format, data)
         readable_path = path
         if true_format != ending_of(path.name).lstrip(".") and true_format not in STREAMED:
-            # Readers of several formats go by the ending.
+            # A reader of several formats tells them apart by the ending of the path.
             data = read_bytes(path, data)
             readable_path = path.with_name(f"{path.stem}.{true_format}")
-        embedding = b""
+        container = b""
         if data is not None and may_embed_files(true_format, data):
-            embedding = data
+            container = data
         failed: UnreadableFileError | None = None
         try:
             findings = _catch_crashes(find_reader(true_format).read(readable_path, data), path)
             yield from self._open_all(findings, path, within, depth)
         except UnreadableFileError as error:
-            if not embedding:
+            if not container:
                 raise
             failed = error
-        if embedding:
+        if container:
             if not within:
-                # What the file gave so far stays, whatever happens now.
+                # The parent process keeps what it has got of the file, even if one of the embedded
+                # files makes this process crash.
                 self.begin("")
-            embedded = _catch_crashes(find_embedded_files(embedding), path)
+            embedded = _catch_crashes(find_embedded_files(container), path)
             yield from self._open_all(report_failed_text(embedded, failed), path, within, depth)
 
     def _open_all(
         self, findings: Iterator[Finding], path: Path, within: str, depth: int
     ) -> DocumentsAndGaps:
-        """Yield what a reader finds, with the files inside opened and full paths of members."""
+        """Yield a reader's findings with full paths; files inside are opened and read in turn.
+
+        `path` and `within` are those of the file that the reader reads; see `_read`.
+        """
         for finding in findings:
             if isinstance(finding, Member):
                 yield from self._open_member(finding, within, depth + 1)
             elif isinstance(finding, LeftOut):
                 yield replace(finding, member=self._make_unique(_join_path(within, finding.member)))
             else:
-                # Only documents of a file that has several are named.
+                # A reader names its documents only if a file has several of them.
                 member = within
                 if finding.member:
                     member = self._make_unique(_join_path(within, finding.member))
@@ -242,9 +246,9 @@ class _Opening:
 
 
 def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, bytes | None]:
-    """Return (`find_true_format`, content) of a file; the content is None if it is not read yet.
+    """Return (true format, content) of a file; the content is None if it is not in memory yet.
 
-    For a locked office file that a known password opens, they are those of the unlocked file.
+    If a known password opens a locked office file, both are those of the unlocked file.
     """
     try:
         return find_true_format(path, format, data), data
@@ -252,7 +256,7 @@ def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, byte
         if error.kind != "encrypted":
             raise
         data = read_bytes(path, data)
-        # A package that may be locked is OpenDocument.
+        # A locked ZIP package is an OpenDocument file, whose passwords are not tried.
         if data.startswith(b"PK"):
             raise
         content = unlock(path, data)
@@ -260,9 +264,9 @@ def _find_format(path: Path, format: str, data: bytes | None) -> tuple[str, byte
 
 
 def _catch_crashes(findings: Iterator[Finding], path: Path) -> Iterator[Finding]:
-    """Yield what a reader finds, and report its internal errors as reasons like any other.
+    """Yield the findings of a reader; an internal error of it becomes an UnreadableFileError.
 
-    A panic of the reader's library counts as an internal error.
+    So does a panic of a library in Rust.
     """
     while True:
         try:
@@ -319,9 +323,9 @@ def _report_unsupported(name: str, data: bytes) -> LeftOut:
 
 
 def _join_path(within: str, name: str) -> str:
-    """Return the path of a member by its name in the member `within`, or in the file itself.
+    """Return the path of a member by its name in the member `within`, empty for the file itself.
 
-    Folders that lead upwards are left out, and long names are shortened.
+    `..` and empty parts are left out, and long names are shortened.
     """
     parts = clean(name).replace("\\", "/").split("/")
     named_parts = [_shorten_name(part) for part in parts if part not in ("", ".", "..")]
@@ -330,7 +334,7 @@ def _join_path(within: str, name: str) -> str:
 
 
 def _shorten_name(name: str) -> str:
-    """Return a long name without the end of its stem."""
+    """Return a name of at most 200 characters: a longer stem is cut off, and the ending stays."""
     if len(name) <= _MAX_NAME_LENGTH:
         return name
     ending = _find_ending(name)

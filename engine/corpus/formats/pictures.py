@@ -23,8 +23,8 @@ from engine.corpus.text.metadata import title_from_name
 Recogniser = Callable[[bytes], tuple[str, str]]
 """Returns (text, problem) of a picture; see `recognise_text`."""
 _recogniser: Recogniser | None = None
+# How long OCR of one file may take, and when this time is over, by the monotonic clock.
 _max_seconds = 0.0
-# When the time is over, by the monotonic clock.
 _deadline = float("inf")
 # Dots per point (1/72 inch) of tesseract's best resolution.
 _DOTS_PER_POINT = 300 / 72
@@ -37,20 +37,20 @@ _MIN_LETTERS = 8
 
 
 class RecognisedPages(NamedTuple):
-    """Recognised texts by page, a note for the ledger, and why pages could not be read, by page.
-
-    Pages are numbered from 1. The note is empty if there is nothing to say.
-    """
+    """What OCR found on the pages of a PDF, by the number of the page, from 1."""
 
     texts: dict[int, str]
+    # For the ledger: how many pages were read and the first problems; empty if there is nothing to
+    # say.
     note: str
+    # Why pages could not be read.
     unread: dict[int, str]
 
 
 def use_recogniser(recogniser: Recogniser | None, seconds: float = float("inf")) -> None:
-    """Use this recogniser from now on in this process, for so many seconds in all.
+    """Use this recogniser from now on in this process, for at most `seconds` in all.
 
-    None means that nothing can be recognised.
+    None turns OCR off.
     """
     global _recogniser, _max_seconds, _deadline
     _recogniser = recogniser
@@ -64,9 +64,9 @@ def is_ocr_on() -> bool:
 
 
 def recognise_text(picture: bytes) -> tuple[str, str]:
-    """Return (text, problem) of a picture, its pages separated by form feeds.
+    """Return (text, problem) of a picture, with a form feed between the texts of its pages.
 
-    `problem` says why the text is not known.
+    `problem` says why the text could not be read, and is empty if it could.
     """
     if time.monotonic() > _deadline:
         limit = f"{_max_seconds:,.0f} s, its limit (corpus.ocr_seconds)"
@@ -87,10 +87,10 @@ def recognise_pages(document: Any, numbers: Sequence[int]) -> RecognisedPages:
     problems: list[str] = []
     for done, number in enumerate(numbers):
         if time.monotonic() > _deadline:
-            # This gives the reason only.
+            # As the time is over, this recognises nothing and only returns the reason.
             _, problem = recognise_text(b"")
-            left = f"{len(numbers) - done} of {len(numbers)} pages without text"
-            problems.append(f"{left} were not looked at: {problem}")
+            pages_left = f"{len(numbers) - done} of {len(numbers)} pages without text"
+            problems.append(f"{pages_left} were not looked at: {problem}")
             unread |= dict.fromkeys(numbers[done:], problem)
             break
         try:
@@ -116,16 +116,16 @@ def draw_page(page: Any) -> bytes:
         scale = min(_DOTS_PER_POINT, max_scale)
         with closing(page.render(scale=scale, grayscale=True)) as bitmap:
             dots = memoryview(bitmap.buffer).cast("B")
-            # PDFium's rows end in bytes that are no dots.
+            # PDFium pads each row with bytes that are not dots of the picture.
             starts = [row * bitmap.stride for row in range(bitmap.height)]
             rows = [bytes(dots[start : start + bitmap.width]) for start in starts]
             return b"P5 %d %d 255\n" % (bitmap.width, bitmap.height) + b"".join(rows)
 
 
 class PictureReader:
-    """A reader that makes a document of a picture in which words are recognised.
+    """A reader of pictures by OCR.
 
-    Each picture of a file with several is a page.
+    If a file has several pictures, each is a page of the document.
     """
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:

@@ -93,9 +93,9 @@ def _list_modules() -> Iterator[str]:
 
 
 def read_samples() -> None:
-    """Read small files of formats whose libraries may want more of the system than the file.
+    """Read small files of formats whose libraries may open other files, such as fonts.
 
-    Raises UnreadableFileError if one is not read.
+    Raises UnreadableFileError if one of them is not read as it should be.
     """
     for format, content in _FILES:
         path = Path(f"sample.{format}")

@@ -54,15 +54,15 @@ _EXCEL_BEFORE_5 = (b"\x09\x00", b"\x09\x02", b"\x09\x04")
 _WORD_BEFORE_6 = (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00")
 # The beginnings of archives that are empty, or were split into parts that are joined again.
 _OTHER_ZIP_HEADS = (b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")
-# The first cell of a line, without control characters, and its end.
+# The first cell of a line, without control characters, and the tab or semicolon after it.
 _FIRST_CELL = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
 
 def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
     """Return the format of a file's content if its first bytes show it, else that of its name.
 
-    Raises UnreadableFileError if it is encrypted as a whole, holds a bomb, or is not at all what
-    its name says.
+    `format` is that of the name. Raises UnreadableFileError if the file is encrypted as a whole, is
+    a decompression bomb, or is not at all what its name says.
     """
     with open_content(path, data) as file:
         head = file.read(_HEAD_LENGTH)
@@ -87,9 +87,9 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
 
 
 def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
-    """Return the format of a file that is called by a binary format and does not begin as one.
+    """Return the format of a file whose name says a binary format that its first bytes do not show.
 
-    It is a text, or a file of an old program. Raises UnreadableFileError for all others.
+    It may be a text, or a file of an old program. Raises UnreadableFileError for any other file.
     """
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if any(name in head.lower() for name in _OFFICE_2003_XML):
@@ -100,7 +100,7 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
         return "xls"
     if format == "doc" and head.startswith(_WORD_BEFORE_6):
         return "doc"
-    # Programs save a page with its pictures so.
+    # Programs save a web page with its pictures under such a name.
     if format == "doc" and is_mail(head):
         return "mhtml"
     # Many programs write a table as text and call it .xls.
@@ -139,7 +139,7 @@ def open_zip(path: Path, data: bytes | None = None) -> Iterator[zipfile.ZipFile]
 
 
 def is_bomb(packed: int, unpacked: int) -> bool:
-    """Tell whether so many packed bytes unpack to more than those of documents would."""
+    """Tell whether `packed` bytes of a real document would never unpack to so many bytes."""
     return unpacked > _MAX_UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 
@@ -181,7 +181,7 @@ def _find_package_format(archive: zipfile.ZipFile) -> str:
 
 
 def _open_package(path: Path, data: bytes | None) -> AbstractContextManager[zipfile.ZipFile]:
-    """Open a package like `open_zip`, and share packages in memory with later readers."""
+    """Open a package like `open_zip`; one in memory stays open for the readers that follow."""
     if data is not None:
         # If it is damaged, `open_zip` raises the right error.
         with suppress(*DAMAGED):
@@ -203,7 +203,7 @@ def _read_part(archive: zipfile.ZipFile, name: str, max_length: int) -> bytes:
 def _find_compound_format(path: Path, data: bytes | None) -> str:
     """Return the format of a compound file by its streams.
 
-    Raises UnreadableFileError if it is damaged, encrypted or none that is read.
+    Raises UnreadableFileError if it is damaged, encrypted, or of no format that is read.
     """
     try:
         compound = open_compound(read_bytes(path, data))

@@ -1,7 +1,7 @@
 """Signed files (.p7m): the file that is signed, without a look at the signature.
 
-Their container is CMS (RFC 5652) in BER, plain, as base64 or as PEM. Mails signed by S/MIME are in
-it as a whole, unless they were sent in clear.
+Their container is CMS (RFC 5652) in BER, as bytes, base64 or PEM. A mail signed by S/MIME is in the
+container as a whole, unless it was signed in clear.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ class EncryptedContentError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """An element of BER: its tag, the span of its content, and where the next one starts."""
+    """An element of BER."""
 
     tag: int
+    # The span of its content in the data.
     start: int
     end: int
+    # The offset of the element after it.
     next: int
 
 
@@ -77,7 +79,7 @@ def _is_mime(content: bytes) -> bool:
 def extract_signed(content: bytes) -> bytes:
     """Return what is signed in a CMS container.
 
-    Raises ValueError if that is not in it, EncryptedContentError if it is encrypted.
+    Raises ValueError if the container does not hold it, EncryptedContentError if it is encrypted.
     """
     try:
         if content[0] != _SEQUENCE:
@@ -123,7 +125,7 @@ def _read_pair(data: bytes, sequence: _Element) -> tuple[_Element, _Element]:
 
 
 def _read_children(data: bytes, parent: _Element) -> Iterator[_Element]:
-    """Yield the elements in the content of another. Raises what `_read_element` raises."""
+    """Yield the elements in the content of `parent`. Raises what `_read_element` raises."""
     at = parent.start
     while at < parent.end:
         element = _read_element(data, at)
@@ -132,7 +134,7 @@ def _read_children(data: bytes, parent: _Element) -> Iterator[_Element]:
 
 
 def _read_octets(data: bytes, element: _Element, depth: int) -> Iterator[bytes]:
-    """Yield the pieces of an octet string, which elements at any depth may hold."""
+    """Yield the pieces of an octet string, which may be divided among nested elements."""
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deep")
     if element.tag == _OCTET_STRING:

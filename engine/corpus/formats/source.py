@@ -1,4 +1,4 @@
-"""The content of the file that is read: in memory, at its path, or open already."""
+"""Where the content of a file is: in memory, at its path, or in an open descriptor."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def read_from(descriptor: int | None) -> Iterator[None]:
 def open_content(path: Path, data: bytes | None) -> BinaryIO:
     """Open the content of a file, or `data` if that is its content.
 
-    All files opened from one descriptor share its position, so that only one may be open. Raises
-    OSError.
+    Files opened from a descriptor share its position, so that only one may be open at a time.
+    Raises OSError.
     """
     if data is not None:
         return BytesIO(data)

@@ -20,7 +20,7 @@ from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
 _SAMPLE_LENGTH = 16 * 1024  # characters
-# The last one is the likeliest to stand in texts, too.
+# The comma comes last, as it also stands in prose.
 _DELIMITERS = "\t;|,"
 # A character that no text holds, so that each line is a cell.
 _NO_DELIMITER = "\x1f"
@@ -33,10 +33,12 @@ _EMPTY_LINES = re.compile(r"\n{3,}")
 
 
 class _Records(NamedTuple):
-    """The values of a JSON file, whether each has a line of its own, and a note on other lines."""
+    """The content of a JSON file."""
 
     values: list[Any]
+    # Whether each value has a line of its own.
     are_lines: bool
+    # For the ledger: which lines are not JSON; empty if all are.
     note: str
 
 
@@ -105,19 +107,19 @@ def _read_rows(text: str, delimiter: str) -> list[list[str]]:
 def _find_delimiter(sample: str) -> str:
     """Return the delimiter that divides the most rows of a sample into the same number of cells.
 
-    Lines above a table need not have it. Commas also stand in prose and in numbers, so that most
-    rows must have the same number of them. (csv.Sniffer wants each row to fit.)
+    Other lines, as above a table, may lack it, which csv.Sniffer does not allow. Commas also stand
+    in prose and in numbers, so they must divide more than half of the rows in the same way.
     """
-    best = _NO_DELIMITER
+    best_delimiter = _NO_DELIMITER
     most_rows = 0
     for delimiter in _DELIMITERS:
         rows = [row for row in _read_rows(sample, delimiter) if any(row)]
         widths = Counter(len(row) for row in rows if len(row) > 1)
-        commonest = max(widths.values(), default=0)
-        if commonest > most_rows and (delimiter != "," or 2 * commonest > len(rows)):
-            best = delimiter
-            most_rows = commonest
-    return best
+        matching_rows = max(widths.values(), default=0)
+        if matching_rows > most_rows and (delimiter != "," or 2 * matching_rows > len(rows)):
+            best_delimiter = delimiter
+            most_rows = matching_rows
+    return best_delimiter
 
 
 JSON_READER = JsonReader()
@@ -135,7 +137,7 @@ def _parse_value(text: str) -> Any:
 def _parse_records(text: str) -> _Records:
     """Parse a JSON value, or one on each line.
 
-    Lines that are not JSON are texts. If most are not, the whole is one text.
+    A line that is not JSON is a text. If most lines are not JSON, the whole file is one text.
     """
     try:
         return _Records([_parse_value(text)], are_lines=False, note="")
@@ -162,9 +164,10 @@ def _parse_records(text: str) -> _Records:
 
 
 def _format_lines(value: Any, name: str, depth: int = 0) -> Iterator[str]:
-    """Yield a line for each value after its keys, and an empty one before each record of a list.
+    """Yield a line such as `order.items.price: 12` for each value in a value of JSON.
 
-    `name` has the keys above the value, with dots: `order.items.price: 12`.
+    `name` is the keys above the value, joined by dots. An empty line precedes each record of a
+    list.
     """
     if isinstance(value, dict) and depth < _MAX_DEPTH:
         for key, inner in value.items():

@@ -1,7 +1,8 @@
 """Numbers of headings and clauses in .docx files, so that `7.3 Notice` is found by its number.
 
-Word counts them, and no text holds them. ECMA-376 part 1, 17.9: a paragraph, or its style, names a
-list and a level of it; lists share how they count, and the numbers.
+Word counts these numbers, and the file's text does not hold them. ECMA-376 part 1, 17.9: a
+paragraph, or its style, names a list and a level of it. Several lists may refer to the same
+abstract list, and then count on together.
 """
 
 from __future__ import annotations
@@ -49,37 +50,37 @@ _ROMAN_NUMERALS = (
 
 
 class _Level(NamedTuple):
-    """How a level counts: its first number, its figures, and a text such as `%1.%2`.
+    """How a level of a list counts."""
 
-    `is_legal` tells that all numbers in its text are decimal. `restarts` is how many of the first
-    levels make it start again, -1 for all above. `style` is the style whose paragraphs have this
-    level.
-    """
-
+    # Its first number.
     start: int
+    # The name of its figures, such as `decimal` or `lowerRoman`.
     figures: str
+    # The label with placeholders for the numbers of levels, such as `%1.%2`.
     text: str
+    # Whether all numbers in the label are decimal, whatever the figures of their levels.
     is_legal: bool
+    # How many of the first levels make it start again when they are counted; -1: all above it.
     restarts: int
+    # The style whose paragraphs have this level, empty for none.
     style: str
 
 
 class _List(NamedTuple):
-    """A list as a paragraph names it, with its levels from 0.
+    """A list as a paragraph names it."""
 
-    `abstract` is the list that counts, which several lists may share; `starts` are the numbers at
-    which levels of it start again when this list first uses them.
-    """
-
+    # The id of the abstract list, whose counts several lists may share.
     abstract: str = ""
+    # By level: the number at which the level starts again when this list first uses it.
     starts: Mapping[int, int] = MappingProxyType({})
+    # The levels by their numbers, from 0.
     levels: Mapping[int, _Level] = MappingProxyType({})
 
 
 class _Lists:
-    """The lists of a document and what they have counted.
+    """The lists of a document, and how far they have counted.
 
-    Each list is looked up by its id when a paragraph first names it.
+    `numbering` is the root of word/numbering.xml. A list is read when a paragraph first names it.
     """
 
     def __init__(self, numbering: Any) -> None:
@@ -109,7 +110,7 @@ class _Lists:
             return _List()
         abstract = read_value(node, "abstractNumId")
         if abstract in self._abstract:
-            # It may only name a style, for which another abstract list stands.
+            # This abstract list may only name a style, which stands for another abstract list.
             style = read_value(self._abstract[abstract], "numStyleLink")
             abstract = self._by_style.get(style, abstract)
         levels = _read_levels(self._abstract.get(abstract, ()))
@@ -134,14 +135,14 @@ class _Lists:
 
         def write_count(placeholder: re.Match[str]) -> str:
             """Return the number of the level that a placeholder names, from 1."""
-            place = int(placeholder[1]) - 1
-            counted = levels.get(place)
-            if counted is None:
+            named_number = int(placeholder[1]) - 1
+            named_level = levels.get(named_number)
+            if named_level is None:
                 return ""
-            count = counts[place]
+            count = counts[named_number]
             if count is None:
-                count = counted.start
-            return format_number(count, "decimal" if level.is_legal else counted.figures)
+                count = named_level.start
+            return format_number(count, "decimal" if level.is_legal else named_level.figures)
 
         if level.figures == "bullet":
             return ""
@@ -152,18 +153,18 @@ class _Lists:
 
     def _count(self, list_id: str, level_number: int) -> list[int | None]:
         """Count a paragraph of a level, and return the counts of all levels of its list."""
-        used = self.find_list(list_id)
-        counts = self._counts.setdefault(used.abstract, [None] * _LEVELS)
+        numbered_list = self.find_list(list_id)
+        counts = self._counts.setdefault(numbered_list.abstract, [None] * _LEVELS)
         previous = counts[level_number]
-        if level_number in used.starts and (list_id, level_number) not in self._begun:
-            counts[level_number] = used.starts[level_number]
+        if level_number in numbered_list.starts and (list_id, level_number) not in self._begun:
+            counts[level_number] = numbered_list.starts[level_number]
         elif previous is None:
-            counts[level_number] = used.levels[level_number].start
+            counts[level_number] = numbered_list.levels[level_number].start
         else:
             counts[level_number] = previous + 1
         self._begun.add((list_id, level_number))
-        # Higher levels that have no number yet begin, and lower ones begin again.
-        for other, level in used.levels.items():
+        # Levels above that have no number yet get their first one; levels below start again.
+        for other, level in numbered_list.levels.items():
             if other < level_number and counts[other] is None:
                 counts[other] = level.start
             elif other > level_number and (level.restarts < 0 or level_number < level.restarts):
@@ -172,7 +173,7 @@ class _Lists:
 
 
 def write_numbers(document: bytes, package: ZipFile) -> bytes:
-    """Return a document's part with the numbers that Word counts before its paragraphs."""
+    """Return word/document.xml with the numbers that Word counts written before its paragraphs."""
     names = package.namelist()
     if _NUMBERING not in names:
         return document
@@ -251,7 +252,7 @@ def _find_list_and_level(
 
 
 def _read_list_and_level(properties: Any) -> tuple[str, str]:
-    """Return (id of the list, number of its level) in some properties, as they are written."""
+    """Return (id of the list, number of its level) as they are written, empty if missing."""
     if properties is None:
         return "", ""
     numbering = properties.find(f"{W}numPr")
@@ -285,7 +286,7 @@ def _read_levels(parent: Iterable[Any]) -> dict[int, _Level]:
 def parse_whole_number(text: str, default: int) -> int:
     """Return a number as XML and HTML write it.
 
-    `default` replaces other text, and numbers of more than five digits, as none that counts has.
+    Other text gives `default`. So does a number of more than five digits, as no list or table has.
     """
     if text.isascii() and text.isdigit() and len(text) < 6:
         return int(text)
@@ -293,9 +294,9 @@ def parse_whole_number(text: str, default: int) -> int:
 
 
 def format_number(number: int, figures: str) -> str:
-    """Write a number in figures by their names in ECMA-376, 17.18.59, such as `lowerRoman`.
+    """Write a number in `figures`, named as in ECMA-376, 17.18.59: 4 in `lowerRoman` is `iv`.
 
-    Figures other than Roman ones and letters become decimal.
+    Figures other than Roman numerals and letters become decimal ones.
     """
     if figures in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
         text = ""

@@ -11,9 +11,10 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
 def parse_xml(part: bytes, *, recover: bool = False) -> Any:
-    """Return the root of a part's XML, an element `none` if it is damaged.
+    """Return the root of a part's XML, an element called `none` if the part is damaged.
 
-    With `recover`, this is only so if nothing in it can be read.
+    With `recover`, a damaged part is read as far as possible, and `none` means that nothing in it
+    can be read.
     """
     from lxml import etree
 

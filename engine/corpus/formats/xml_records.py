@@ -1,6 +1,6 @@
 """XML, such as electronic invoices: a line for each value, after the names of its elements.
 
-Paragraphs, as Word 2003 XML has them, and tables of Excel 2003 XML are read as such.
+Paragraphs, as in Word 2003 XML, are read as paragraphs, and tables of Excel 2003 XML as tables.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_TITLE_LENGTH = 300
 class XmlReader:
     """A reader of .xml files.
 
-    The title is the text of the first element called so, else the file's name.
+    The title is the text of the first element called `title`, else the file's name.
     """
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
@@ -64,9 +64,10 @@ READER = XmlReader()
 
 
 def _read_lines(root: Any) -> Iterator[str]:
-    """Yield the lines of all elements in order, with an empty line before each large one.
+    """Yield the lines of all elements in order.
 
-    `<invoice><seller><name>Ada</name></seller></invoice>` gives `seller.name: Ada`.
+    `<invoice><seller><name>Ada</name></seller></invoice>` gives `seller.name: Ada`. An empty line
+    precedes each child of the root that has children of its own.
     """
     # The walk does not recurse, since elements may nest thousands deep.
     stack = [(root, "")]
@@ -87,7 +88,7 @@ def _read_lines(root: Any) -> Iterator[str]:
                 yield ""
             full_name = f"{parent_name}.{name}" if parent_name else name
             yield from _read_values(element, full_name, is_leaf=not children)
-            # The root's name would stand before everything.
+            # The root's name is left out, as it would precede the names of all other elements.
             if element is root:
                 name = ""
             stack += [(child, name) for child in reversed(children)]

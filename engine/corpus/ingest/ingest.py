@@ -57,25 +57,25 @@ Write = Callable[[], None]
 class _CutDocument:
     """A document that is new or has changed, with its chunks."""
 
+    # As it is stored.
     document: Document
+    # As its reader returned it.
     read: ReadDocument
     chunks: list[Chunk]
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingPace:
-    """How often the reading writes and reports.
+    """How often the reading writes to the database, and what it reports."""
 
-    A transaction ends after `files_per_transaction` or `seconds_per_transaction`. `first_seconds`:
-    in a new project, what was read in this time is indexed before the rest is read. A file that
-    takes `slow_seconds` is named, and of unread files the first `max_named`; `engine documents`
-    lists all.
-    """
-
+    # A transaction ends after so many files or seconds.
     files_per_transaction: int = 50
     seconds_per_transaction: float = 1.0
+    # In a new project, what was read in this time is indexed before the rest is read.
     first_seconds: float = 20.0
+    # A file is named in the progress once it takes so long.
     slow_seconds: float = 5.0
+    # Warnings name the first unread files; `engine documents` lists all.
     max_named: int = 20
 
 
@@ -84,7 +84,11 @@ class _IndexFirst(Exception):
 
 
 class Ingest:
-    """A comparison of scanned files with the database, which reads the difference."""
+    """Reads the files of a scan that are new or have changed, and stores what they hold.
+
+    `tokenizer`: the tokenizer.json by which chunks are cut. `chunking`: a mark that changes with
+    the way in which chunks are cut. `ocr`: the program for pictures, None if they are not read.
+    """
 
     def __init__(
         self,
@@ -109,23 +113,23 @@ class Ingest:
             context=corpus.context,
             check=lambda: self.progress.check(),
         )
-        # Counts of files, and of new chunks.
+        # Counts of files by what became of them ("read", "unread" and so on), and "new_chunks".
         self._tally: Counter[str] = Counter()
         # Whether reading pauses for the index: a new project is searched before all is read.
         self._pauses_for_index = (
             context.store.artifact(LexicalInfo) is None or context.store.files_left() > 0
         )
         self.progress = FileProgress(context, 0, 0, pace.slow_seconds)
-        # Files that could not be opened, and files without text, with their parts. What is stored
-        # of them stays until all files are read.
+        # Files that could not be opened, and files without text with what was left out in them.
+        # What is stored of such files stays until all files are read.
         self._unopened: list[FileRecord] = []
         self._unreadable: list[tuple[FileRecord, list[PartRecord]]] = []
 
     def read_changes(self, scan: Scan) -> Counter[str]:
         """Read what is new or changed, a batch of files per transaction, then remove what is gone.
 
-        If nothing can be searched yet, it ends after a while, and again each time that the chunks
-        have doubled, so that they can be indexed; another call reads the remaining files.
+        If nothing can be searched yet, this ends after a while, and later each time that the number
+        of chunks has doubled, so that the chunks can be indexed. Another call reads further files.
 
         Raises NoDocumentsError if nothing would be left to search. Files that still exist then keep
         what was read of them before.
@@ -135,14 +139,14 @@ class Ingest:
             states = [record.state for record in self._previous.files.values()]
             self._tally["unread"] = states.count("quarantined") + states.count("skipped")
         changed = self._find_changed(scan)
-        # Progress of a reading with pauses goes on where it was before the last one.
+        # If the reading pauses for the index, its progress goes on from where the last call ended.
         done = len(scan.files) - len(changed) if self._pauses_for_index else 0
         self._pool = self._build_pool(on_cluster=bool(changed) and bool(cluster_address()))
         try:
             self._read_all(changed, done)
         finally:
             self._pool.close()
-            # Also of a run that was stopped: files were read.
+            # A run that was stopped gets this warning, too, as it has read files.
             if changed and self._pool.lockdown_failure:
                 self._context.warn(_LESS_CONFINED.format(reason=self._pool.lockdown_failure))
         unnamed = self._tally["unread"] - self._pace.max_named
@@ -153,7 +157,7 @@ class Ingest:
         return self._tally
 
     def _find_changed(self, scan: Scan) -> list[ScannedFile]:
-        """Return the files to read, the large ones last; count the others that were read."""
+        """Return the files to read, large ones last; count the unchanged ones that were read."""
         changed: list[ScannedFile] = []
         for file in scan.files:
             if self._previous.is_changed(file):
@@ -171,12 +175,12 @@ class Ingest:
         """
         with self._store.transaction():
             self._tally["removed"] += forget_gone(self._context, self._previous.files, scan)
-            # The content of files that could not be opened stays, and they are tried again.
+            # What is stored of files that could not be opened stays, and they are tried again.
             for record in self._unopened:
                 self._store.put_file(record)
         unread = self._unopened + [record for record, _ in self._unreadable]
         left_out = [Skipped(record.path, record.reason) for record in unread] + scan.skipped
-        # It says whether anything is searchable, so it is made before unreadable files are dropped.
+        # The error says what stays searchable, so it is built before unreadable files are dropped.
         nothing_left = no_documents("None of the files could be read.", left_out, self._context)
         with self._store.transaction():
             self._drop_unreadable()
@@ -184,7 +188,7 @@ class Ingest:
                 raise nothing_left
 
     def _build_pool(self, *, on_cluster: bool) -> Pool:
-        """Return the reading processes of this machine, or also those of the cluster's nodes."""
+        """Return a pool of reading processes on this machine, or also on the cluster's nodes."""
         context = self._context
         corpus = context.settings.corpus
         processes = corpus.reading_processes or min(8, os.cpu_count() or 1)
@@ -226,7 +230,10 @@ class Ingest:
             last_written = time.monotonic()
 
         def after_each() -> None:
-            """Do what is due after a file, and again and again while the next one is read."""
+            """Report progress and write what is due.
+
+            This is called after each file, and again and again while the next one is read.
+            """
             examined_files = progress.done - done + len(batch)
             if examined_files < len(changed):
                 progress.turn_to(changed[examined_files].path)
@@ -279,8 +286,8 @@ class Ingest:
     def _write(self, batch: list[ExaminedFile]) -> None:
         """Bring the database in line with files that were examined.
 
-        Files are read and cut before the transaction begins: other writers wait only
-        `BUSY_SECONDS` for its end. A file of several blocks takes a transaction for each.
+        Documents are cut before the transaction begins, since other writers wait for its end no
+        longer than `BUSY_SECONDS`. A long file takes a transaction for each block of its documents.
         """
         writes: list[Write] = []
         for examined in batch:
@@ -301,7 +308,7 @@ class Ingest:
         writes.clear()
 
     def _plan(self, examined: ExaminedFile) -> Iterator[Write]:
-        """Yield what to write of one file; reads and cuts it meanwhile."""
+        """Yield the changes of the database for one file, which is read and cut between them."""
         former = self._previous.find_record(examined.file)
         if former and former.state == "gone":
             former = None
@@ -312,7 +319,7 @@ class Ingest:
         if former and self._previous.is_known(former, record.content_hash):
             yield partial(self._store_known, record, former)
             return
-        # Only a file under a new name can be a lost one.
+        # Only a file whose name is new can be a lost file under another name.
         renamed = None if former else self._previous.take_renamed(record)
         if renamed:
             yield partial(self._store_renamed, renamed)
@@ -333,13 +340,14 @@ class Ingest:
         self._store.set_modified(self._store.put_file(record), record.mtime_ns / 1e9)
 
     def _store_renamed(self, renamed: Rename) -> None:
+        """Store what is known of a file under its new name."""
         self._store.move_file(renamed.former, renamed.record, renamed.titles)
         self._tally["renamed"] += 1
 
     def _plan_content(
         self, examined: ExaminedFile, record: FileRecord, former: FileRecord | None
     ) -> Iterator[Write]:
-        """Yield what to write of the documents of a file, or why it has none."""
+        """Yield the changes of the database for a file's documents, or the note why it has none."""
         try:
             yield from self._plan_documents(examined, record, former)
         except UnreadableFileError as error:
@@ -368,8 +376,9 @@ class Ingest:
     ) -> None:
         """Keep what is stored of a file that cannot be opened, and try it again next time.
 
-        The new reason takes the place of a remark on the reading, so the hash of a file with a
-        remark is cleared: it is read again then, even if its content is the same.
+        The new reason replaces the remark that the last reading left, if any. To get the remark
+        back, the hash of such a file is cleared: next time it is read even if its content is the
+        same.
         """
         stored = former or replace(record, content_hash="", chunking="")
         has_remark = bool(stored.reason or stored.kind)
@@ -380,7 +389,7 @@ class Ingest:
         self._report_unread(unread, former)
 
     def _report_unread(self, record: FileRecord, former: FileRecord | None) -> None:
-        """Count a file that was not read, and name it, unless that was known before."""
+        """Count a file that was not read, and warn of it, unless the last run did so already."""
         if former and former.state == record.state and former.reason == record.reason:
             return
         self._tally["unread"] += 1
@@ -390,7 +399,7 @@ class Ingest:
     def _plan_documents(
         self, examined: ExaminedFile, record: FileRecord, former: FileRecord | None
     ) -> Iterator[Write]:
-        """Yield what to write of the documents of one file, a block at a time.
+        """Yield the changes of the database for the documents of one file, a block at a time.
 
         Raises UnreadableFileError if the file gave none, and OSError if it cannot be opened.
         """
@@ -423,20 +432,21 @@ class Ingest:
     ) -> list[_CutDocument]:
         """Return the documents of a block that differ from the `stored` ones, with their chunks.
 
-        `stored`: path → (id, content hash); what is in the block is removed from it. `reusable`:
-        whether a document with the same content also has the same chunks.
+        `stored`: path → (id, content hash) of the documents that are stored of the file; those in
+        the block are removed from it. `reusable`: whether the stored chunks were cut in the same
+        way as now, so that a document with the same content keeps its chunks.
         """
         changed: list[tuple[Document, ReadDocument]] = []
-        for read in block:
-            document = build_stored_document(file, record.content_hash, read)
+        for read_document in block:
+            document = build_stored_document(file, record.content_hash, read_document)
             document_id, content_hash = stored.pop(document.path, (0, ""))
             is_same = document_id != 0 and content_hash == document.content_hash
             if not (is_same and reusable):
-                changed.append((replace(document, id=document_id), read))
-        chunked = self._chunker.chunk_many([read for _, read in changed])
+                changed.append((replace(document, id=document_id), read_document))
+        chunked = self._chunker.chunk_many([read_document for _, read_document in changed])
         return [
-            _CutDocument(document, read, chunks)
-            for (document, read), chunks in zip(changed, chunked, strict=True)
+            _CutDocument(document, read_document, chunks)
+            for (document, read_document), chunks in zip(changed, chunked, strict=True)
         ]
 
     def _store_block(self, record: FileRecord, changed: list[_CutDocument]) -> None:
@@ -452,9 +462,9 @@ class Ingest:
         changed: list[_CutDocument],
         gone: list[int],
     ) -> None:
-        """Store the last documents of a file, without those that are `gone` from it.
+        """Store the last documents of a file, and drop those with the ids `gone`, which it lost.
 
-        If nothing to search would be left of the file, its former content stays.
+        If nothing to search would be left of the file, what was stored of it stays.
         """
         note, kind = examined.summarize_notes()
         parts = examined.list_parts()
@@ -481,11 +491,11 @@ class Ingest:
     def _put_documents(self, file_id: int, changed: list[_CutDocument]) -> int:
         """Store documents with their chunks and queries; return the number of new chunks."""
         new_chunks = 0
-        for cut in changed:
-            document_id = self._store.put_document(file_id, cut.document)
-            new_chunks += self._store.replace_chunks(document_id, cut.chunks)
+        for cut_document in changed:
+            document_id = self._store.put_document(file_id, cut_document.document)
+            new_chunks += self._store.replace_chunks(document_id, cut_document.chunks)
             chunks = self._store.chunks_of(document_id)
-            queries = queries_in(cut.read, cut.document.path, chunks)
+            queries = queries_in(cut_document.read, cut_document.document.path, chunks)
             self._store.replace_document_queries(document_id, queries)
         return new_chunks
 
@@ -501,7 +511,7 @@ class Ingest:
 
 
 def _explain_empty(file: ScannedFile, parts: list[PartRecord]) -> UnreadableFileError:
-    """Return the error of a file without text; the first part that was left out may be why."""
+    """Return the error of a file without text: the reason of the first part left out, if any."""
     if parts:
         reason = f"{parts[0].path}: {parts[0].reason}"
         return UnreadableFileError(file.absolute, reason, cast(Kind, parts[0].kind))

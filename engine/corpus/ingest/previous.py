@@ -29,9 +29,9 @@ from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo
 from engine.project.store.files import FileRecord, PartRecord
 
-# Ends the mark of a tesseract that was there and is not any more.
+# The end of `ocr_mark` while a tesseract that was installed before is missing.
 _GONE = " (gone)"
-# Characters from which a file is stored in transactions of its own.
+# Files with more characters are stored in transactions of their own.
 _LONG = 1_000_000
 # The kind of a file that was read by OCR, at least in part.
 KIND_OCR = "OCR"
@@ -141,8 +141,8 @@ def build_record(file: ScannedFile, content_hash: str, chunking: str) -> FileRec
 def build_stored_document(file: ScannedFile, content_hash: str, read: ReadDocument) -> Document:
     """Return the document to store.
 
-    `content_hash`: that of the file. The path of a document inside the file continues the file's
-    path, and its hash is that of its title and text: other parts of the file may change.
+    `content_hash`: the hash of the file. A document inside the file has a path that continues the
+    file's path, and a hash of its own title and text, since other parts of the file may change.
     """
     if read.external_id is not None:
         path = f"{file.path}#{read.external_id}"
@@ -171,14 +171,13 @@ def build_stored_document(file: ScannedFile, content_hash: str, read: ReadDocume
 
 @dataclass
 class ExaminedFile:
-    """A changed file: its hash, and what reading it gave if it had to be read.
-
-    The outcome of a data set only says whether it can be read: its documents are read while they
-    are stored, since all together may need more memory than there is.
-    """
+    """A file that may have changed, and what reading it gave."""
 
     file: ScannedFile
     content_hash: str = ""
+    # None if the file was not read, since its content is known. For a data set, it only says
+    # whether the data set can be read: its documents are read while they are stored, since all
+    # together may need more memory than there is.
     outcome: Outcome | None = None
 
     @property
@@ -227,13 +226,12 @@ class ExaminedFile:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A file that has another name: its record under the `former` one, and under the new one.
+    """A file that has got another name."""
 
-    `titles`: what its title is if made from its name, before and now.
-    """
-
+    # Its records under the former name and under the new one.
     former: FileRecord
     record: FileRecord
+    # The titles that are made from the former name and from the new one.
     titles: tuple[str, str]
 
 
@@ -348,10 +346,11 @@ def forget_gone(
     scan: Scan,
     sources: Container[str] | None = None,
 ) -> int:
-    """Remove files that are gone from search, within a transaction, and count those that were read.
+    """Remove files that no longer exist from search; return how many of them had been read.
 
-    Only files of `sources` are considered (None: of all, including former ones). What the system
-    does not let us look at is not gone.
+    To be called within a transaction. `sources`: only files of these sources are considered; None
+    stands for all sources, including former ones. Files that the system does not let us look at are
+    kept.
     """
     present = {(file.source, file.path) for file in scan.files}
     inaccessible = set(scan.inaccessible)

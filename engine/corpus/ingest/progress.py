@@ -8,9 +8,9 @@ from engine.project.stage import StageContext
 
 
 class FileProgress:
-    """A report of how many files are done, which names a file that takes `slow_seconds`.
+    """Reports how many files are done, and names a file that takes `slow_seconds` or longer.
 
-    `done` counts files of earlier runs.
+    `done`: how many files count as done already, as they were read in earlier runs.
     """
 
     def __init__(self, context: StageContext, done: int, total: int, slow_seconds: float) -> None:

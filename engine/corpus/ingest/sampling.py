@@ -27,7 +27,8 @@ PLAIN = frozenset({"txt", "md"})
 def sample_texts(sources: Sequence[Path], count: int = 24, seconds: float = 10.0) -> list[str]:
     """Read the beginnings of up to `count` documents, spread over the files below `sources`.
 
-    Ends after about `seconds` with what it has. Files that cannot be read give nothing.
+    After about `seconds`, the texts read so far are returned. Files that cannot be read are left
+    out.
     """
     deadline = time.monotonic() + seconds
     listed = list(islice(_list_documents(sources, deadline), MAX_LISTED))

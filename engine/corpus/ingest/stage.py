@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
 VERSION = 22
-# Takes the place of the fingerprint while files are left to read.
+# Stored in place of the stage's fingerprint while files are left to read.
 _PARTIAL = "partial"
 
 
@@ -117,8 +117,8 @@ class IngestStage(Stage):
             tokenizer=tokenizer_mark,
             files_left=left,
         )
-        complete = stage_fingerprint("ingest", VERSION, self.inputs(context))
-        context.store.put_artifact(Artifact(info, _PARTIAL if left else complete))
+        complete_fingerprint = stage_fingerprint("ingest", VERSION, self.inputs(context))
+        context.store.put_artifact(Artifact(info, _PARTIAL if left else complete_fingerprint))
         counts = context.store.counts()
         return {
             "files_read": tally["read"],
@@ -182,7 +182,7 @@ def _make_sources_movable(result: Scan, project: Path) -> None:
     sources = {file.source for file in result.files}
     sources.update(item.source for item in (*result.skipped, *result.away))
     names = {source: _make_movable(source, project) for source in sources}
-    # Mostly all lie elsewhere, and many records need not be copied.
+    # Mostly all sources lie outside of the project folder, and the many records need not be copied.
     if any(name != source for source, name in names.items()):
         result.files = [replace(file, source=names[file.source]) for file in result.files]
         result.skipped = [replace(item, source=names[item.source]) for item in result.skipped]
@@ -203,9 +203,9 @@ def _report_left_out(context: StageContext, result: Scan) -> None:
     Always warn of folders that are away.
     """
     for item in result.away:
-        what = item.reason.replace("the folder", str(context.project.path / item.source))
+        problem = item.reason.replace("the folder", str(context.project.path / item.source))
         to_do = "If its documents are gone for good, take it out of corpus.paths"
-        context.warn(f"{what}: what was read from it before stays searchable. {to_do}.")
+        context.warn(f"{problem}: what was read from it before stays searchable. {to_do}.")
     skipped = result.skipped
     with context.store.transaction():
         changed = context.store.put_left_out(map(_build_record, (*skipped, *result.away)))

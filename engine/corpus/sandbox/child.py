@@ -66,7 +66,7 @@ _VARIABLES_PASSED_ON = (
 
 
 class WorkerDiedError(Exception):
-    """The loss of a reading process; `kind` and `reason` are those of the file that it read."""
+    """The loss of a reading process; `kind` and `reason` say why the file it read is not read."""
 
     def __init__(self, kind: Kind, reason: str) -> None:
         super().__init__(reason)
@@ -75,7 +75,7 @@ class WorkerDiedError(Exception):
 
 
 class Clock:
-    """The time that a file may take with all that is inside it; OCR puts off its `end`."""
+    """The time that a file may take with all that is inside it; time for OCR is added to `end`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -91,9 +91,7 @@ class Clock:
 class FileReading:
     """The reading of one file, for which several processes may be needed.
 
-    `without`: parts that cost a process each, and are left out. `done`: parts that were read to
-    their end. `member`: the part that is being read. `ocr_seconds`: the time that OCR took, and
-    `name_length`: the characters in the names of parts, both in the present process.
+    The parts of a file are the files inside it, named by their paths there.
     """
 
     path: Path
@@ -101,14 +99,18 @@ class FileReading:
     passwords: list[str]
     clock: Clock
     outcome: Outcome = field(default_factory=Outcome)
+    # Parts at which a process was lost, and which are therefore left out.
     without: list[str] = field(default_factory=list)
+    # Parts that were read to their end.
     done: set[str] = field(default_factory=set)
+    # The part that is being read.
     member: str = ""
+    # In the current process: the time that OCR took, and the characters in the names of parts.
     ocr_seconds: float = 0.0
     name_length: int = 0
 
     def begin(self) -> dict[str, Any]:
-        """Begin with another process, and return the request to it, without the file itself."""
+        """Begin with a new process, and return the request to it, still without a handle."""
         self.member = ""
         self.ocr_seconds = 0.0
         self.name_length = 0
@@ -141,8 +143,8 @@ ReadingProcess = subprocess.Popen[bytes] | LockedDownProcess
 class Child:
     """A reading process that has confined itself and waits for files.
 
-    `used` counts the files that it was asked to read. `confinement`: what the system refuses it.
-    Raises RuntimeError if it does not get so far.
+    `used`: how many files it was asked to read. `confinement`: what the system refuses it. Raises
+    RuntimeError if the process does not start, or does not confine itself.
     """
 
     def __init__(self, limits: Limits, ocr: Tesseract | None, process: ReadingProcess) -> None:
@@ -182,7 +184,7 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone; between two files neither of them is to blame."""
+        """Whether the process is gone; if it ends between two files, neither is to blame."""
         return self.process.poll() is not None
 
     def read(self, reading: FileReading) -> None:
@@ -219,7 +221,7 @@ class Child:
             raise self._explain_exit() from None
 
     def _recognise(self, message: dict[str, Any], reading: FileReading) -> None:
-        """Have the picture in a message read by OCR, and send its text to the process."""
+        """Read the picture in a message by OCR, and send its text to the process."""
         picture = base64.b64decode(message["data"])
         if self._ocr is None:
             raise ValueError("OCR is off")
@@ -233,7 +235,7 @@ class Child:
         self._send({"text": text, "problem": problem})
 
     def _handle_message(self, message: dict[str, Any], reading: FileReading) -> bool:
-        """Note what a message says, and return whether it is the last one."""
+        """Note in `reading` what a message says; return whether it is the last one of the file."""
         outcome = reading.outcome
         match message.get("type"):
             case "begin":
@@ -274,7 +276,7 @@ class Child:
             try:
                 piece = self._answers.read(deadline - time.monotonic())
             except (OSError, ValueError):
-                # The pool, and with it the pipe, was closed at this moment.
+                # The pool was closed at this moment, and with it the pipe.
                 raise self._explain_exit() from None
             if piece is None:
                 raise WorkerDiedError(
@@ -289,7 +291,7 @@ class Child:
         try:
             code = self.process.wait(5)
         except subprocess.TimeoutExpired:
-            # It has closed its end of the pipe, but is still there.
+            # The process has closed its end of the pipe, but is still running.
             code = 0
         self._stderr_reader.join(1)
         stderr = self._stderr.decode("utf-8", "replace")
@@ -307,6 +309,7 @@ class Child:
         )
 
     def _describe_memory(self) -> str:
+        """Return the reason for a file that needs too much memory."""
         return f"reading it needs more than {size_text(self._limits.memory)} of memory"
 
     def _read_stderr(self) -> None:
@@ -327,7 +330,7 @@ class Child:
         self._answers.close()
         assert self.process.stdin is not None
         assert self.process.stderr is not None
-        # Bytes that were still to be written have no reader any more.
+        # This fails if there are bytes still to be written, as nothing reads them any more.
         with suppress(OSError):
             self.process.stdin.close()
         if not self._stderr_reader.is_alive():
@@ -337,8 +340,8 @@ class Child:
 def _build_environment() -> dict[str, str]:
     """Return the environment of a reading process, without anything secret.
 
-    It keeps compiled modules for the next process, as this process does unless
-    PYTHONDONTWRITEBYTECODE is set.
+    The reading process stores compiled modules for the next one, unless PYTHONDONTWRITEBYTECODE is
+    set for this process.
     """
     variables = {name: os.environ[name] for name in _VARIABLES_PASSED_ON if name in os.environ}
     variables |= dict.fromkeys(_THREAD_VARIABLES, "1")
@@ -372,13 +375,16 @@ def start_reader(limits: Limits, *, lock_down: bool) -> ReadingProcess:
 
 @dataclass(slots=True)
 class LockdownTrial:
-    """Whether readers can be locked down here; `failure` says why not, once a start has failed."""
+    """Whether reading processes can be locked down on this machine.
+
+    `failure` is why one did not start; empty as long as none has failed.
+    """
 
     failure: str = ""
 
 
 LOCKDOWN = LockdownTrial()
-"""The trial of this process: without it each new reader would cost a failing start."""
+"""The trial of this process; it spares each new reading process a start that would fail again."""
 
 
 def start_child(
@@ -387,11 +393,11 @@ def start_child(
     start: Callable[[bool], ReadingProcess],
     lockdown: LockdownTrial,
 ) -> Child:
-    """Return a reading process, locked down where the system can and lets it start.
+    """Return a reading process, locked down if the system can do that and lets it start.
 
-    `start`: calls `start_reader`, with whether to lock it down. If one starts only without being
-    locked down, `lockdown` notes why, and that is not tried again. Raises RuntimeError or OSError
-    if none starts.
+    `start`: calls `start_reader`; its argument says whether to lock the process down. If a process
+    starts only without being locked down, `lockdown` notes why, and no further one is locked down.
+    Raises RuntimeError or OSError if none starts.
     """
     failure = lockdown.failure
     if can_lock_down() and not failure:
@@ -406,7 +412,7 @@ def start_child(
 
 
 def _describe_failure(error: Exception) -> str:
-    """Return what an error says, of a traceback only the last line."""
+    """Return the message of an error; if it holds a traceback, only the last line of it."""
     lines = str(error).strip().splitlines()
     return lines[-1] if lines else type(error).__name__
 

@@ -1,6 +1,6 @@
 """What a reading process gives up before it touches a file.
 
-These are memory, time, the network, other programs and writing.
+It gives up memory and time beyond its limits, the network, other programs and writing.
 `python -m engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` confines itself, then
 becomes another program.
 """
@@ -35,20 +35,20 @@ _READ_AND_WRITE_ALL = 1 << 1  # CAP_DAC_OVERRIDE
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What the system has granted when a process gave up its rights.
+    """Which of the restrictions that a process asked for the system has put on it."""
 
-    `files`: files cannot grow. `calls`: seccomp refuses what reading does not need. `landlock`: its
-    version, 0 without. On Windows: `low_integrity` and `restricted` describe the token; `job` means
-    that a job limits memory and refuses other programs. `refuses_reading`, `refuses_writing` and
-    `refuses_network`: an attempt to open a file, create one or open a socket failed.
-    """
-
+    # Files cannot grow.
     files: bool = False
+    # seccomp refuses the system calls that reading does not need.
     calls: bool = False
+    # The version of Landlock, 0 without it.
     landlock: int = 0
+    # On Windows: the process has a token of low integrity, and a restricted one.
     low_integrity: bool = False
     restricted: bool = False
+    # On Windows: a job limits memory and refuses other programs.
     job: bool = False
+    # On Windows: an attempt to open a file, to create a file, or to open a socket failed.
     refuses_reading: bool = False
     refuses_writing: bool = False
     refuses_network: bool = False
@@ -56,7 +56,7 @@ class Confinement:
     def describe(self) -> tuple[str, str]:
         """Return what is refused to the process, and by what; both empty if nothing is.
 
-        The limit on time, which holds everywhere, is left out; so is that on memory where it holds.
+        The limits on time and memory are left out.
         """
         if self.calls and self.landlock:
             return "the network, other programs, and changes to files", "seccomp and Landlock"
@@ -77,8 +77,8 @@ class Confinement:
             "changes to your files": self.refuses_writing,
             "reading other files of yours": self.refuses_reading,
         }
-        refused = [what for what, holds in is_refused.items() if holds]
-        not_refused = [what for what, holds in is_refused.items() if not holds]
+        refused = [action for action, holds in is_refused.items() if holds]
+        not_refused = [action for action, holds in is_refused.items() if not holds]
         if not refused:
             return "", ""
         means = []
@@ -102,11 +102,11 @@ class Confinement:
 
 
 def confine(memory: int, *, programs: bool = False, opening: bool = True) -> Confinement:
-    """Take away what reading does not need, and return what the system has done.
+    """Confine this process to what reading needs, and return what the system has done.
 
-    `memory` bounds the address space in bytes. `programs` leaves the right to become another
-    program, which is confined in the same way. Without `opening`, a process that was locked down
-    gives up the right to open files; it must have loaded all it needs.
+    `memory`: the maximum address space in bytes. `programs`: keep the right to become another
+    program, which is then confined in the same way. `opening`: keep the right to open files. A
+    process that was locked down gives it up, and must have loaded all that it needs.
     """
     files = forbid_files()
     limit_memory(memory)
@@ -123,7 +123,7 @@ def confine(memory: int, *, programs: bool = False, opening: bool = True) -> Con
 
 
 def _try_rights(granted: Confinement) -> Confinement:
-    """Return `granted` with what Windows refuses, which only attempts tell."""
+    """Return `granted` with what Windows refuses, which can only be found out by trying."""
     import socket
 
     return replace(
@@ -135,6 +135,7 @@ def _try_rights(granted: Confinement) -> Confinement:
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
+    """Tell whether an attempt fails with an OSError."""
     try:
         attempt()
     except OSError:
@@ -150,14 +151,14 @@ def drop_rights() -> None:
     this_thread = 0
     header = struct.pack("Ii", _CAPABILITY_VERSION, this_thread)
     # Keep the first of these that the process has: the others cannot be set.
-    for kept in (_READ_ALL, _READ_AND_WRITE_ALL, 0):
+    for capabilities in (_READ_ALL, _READ_AND_WRITE_ALL, 0):
         # Effective, permitted and inheritable capabilities, of 32 bits; then the higher 32 bits.
-        if libc.capset(header, struct.pack("6I", kept, kept, 0, 0, 0, 0)) == 0:
+        if libc.capset(header, struct.pack("6I", capabilities, capabilities, 0, 0, 0, 0)) == 0:
             return
 
 
 def main(arguments: list[str]) -> None:
-    """Take away what the program does not need, then become it."""
+    """Confine this process to what reading needs, then become the program in `arguments`."""
     memory, seconds, *command = arguments
     limit_time(int(seconds))
     confine(int(memory), programs=True)

@@ -58,7 +58,10 @@ class NodesPool(Pool):
             return super().read(path, format)
 
     def _read_on_node(self, path: Path, format: str) -> Outcome | None:
-        """Read a file on a node; None if it is large or cannot be read, or a node has no room."""
+        """Read a file on a node.
+
+        None if the file is large or cannot be opened, or if the node has no room for it.
+        """
         try:
             if path.stat().st_size > _MAX_SENT:
                 return None

@@ -39,21 +39,27 @@ _PLAIN_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of each reading process: address space in bytes, and files until it is renewed.
+    """Limits of each reading process.
 
-    `seconds` are for a file, or one part of it; a file with all its parts has `whole_file_factor`
-    times as many, and one more for each MB. `ocr_seconds` are for the OCR of a file. A process that
-    keeps to the limits of its readers never sends more for a file than `findings`, `text`
-    characters, and `names` characters in the names of what is inside it.
+    A process may send no more for a file than `text`, `findings` and `names`. One that keeps to the
+    limits of its readers never reaches them.
     """
 
+    # The address space in bytes.
     memory: int = 2 * 2**30
+    # The time for a file, or for each file inside it.
     seconds: int = 60
+    # After so many files, the process is replaced by a new one.
     files: int = 10_000
+    # The time for OCR of one file.
     ocr_seconds: int = 1800
+    # A file with all files inside it has so many times `seconds`, and a second for each MB.
     whole_file_factor: int = 20
+    # Characters in all texts of a file.
     text: int = 2**29
+    # Documents and parts that are left out.
     findings: int = 2**18
+    # Characters in the names of the files inside it.
     names: int = 2**26
 
     def whole_file_seconds(self, size: int) -> float:
@@ -63,25 +69,24 @@ class Limits:
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome of a file: its documents and what inside it was left out.
-
-    If it gave nothing, `kind` and `reason` say why. `inaccessible` means that the system did not
-    let us read it, which says nothing about its content. `length`: the characters of all documents.
-    `_seen`: the paths, inside the file, of what was kept.
-    """
+    """What reading a file gave: its documents, and what inside it was left out."""
 
     documents: list[ReadDocument] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    # Why the file gave nothing, if so.
     kind: Kind = ""
     reason: str = ""
+    # Whether the system did not let us read the file, which says nothing about its content.
     inaccessible: bool = False
+    # The characters of all documents.
     length: int = 0
+    # The paths, inside the file, of the documents and of what was left out.
     _seen: set[str] = field(default_factory=set)
 
     def keep(self, finding: ReadDocument | LeftOut, limits: Limits) -> None:
-        """Add a finding, unless it is already known, as when a file is read a second time.
+        """Add a finding, unless its path has one already, as when a file is read a second time.
 
-        Raises ValueError if a file may not hold so much.
+        Raises ValueError if the file exceeds `limits`.
         """
         if finding.member in self._seen:
             return
@@ -96,7 +101,7 @@ class Outcome:
             self.documents.append(finding)
 
     def give_up(self, kind: Kind, reason: str) -> None:
-        """Give up the rest of the file; what was read before stays."""
+        """Note why the rest of the file was given up; what was read before stays."""
         if self.documents:
             self.left_out.append(
                 LeftOut("…", "quarantined", kind, f"the rest was given up: {reason}")
@@ -106,7 +111,7 @@ class Outcome:
             self.reason = reason
 
     def note_inaccessible(self, reason: str) -> None:
-        """Note the system's words for not letting us read the file."""
+        """Note the system's reason for not letting us read the file."""
         self.reason = reason.lower()
         self.inaccessible = True
 
@@ -148,6 +153,7 @@ def decode_finding(message: dict[str, Any]) -> ReadDocument | LeftOut:
 
 
 def _decode_left_out(message: dict[str, Any]) -> LeftOut:
+    """Return the `LeftOut` of a message; see `decode_finding`."""
     member = check_text(message["member"])
     state = check_text(message["state"])
     reason = check_text(message["reason"])
@@ -157,6 +163,7 @@ def _decode_left_out(message: dict[str, Any]) -> LeftOut:
 
 
 def _decode_document(message: dict[str, Any]) -> ReadDocument:
+    """Return the document of a message; see `decode_finding`."""
     for name in ("title", "text", "format", "author", "tags", "member", "note"):
         check_text(message[name])
     for name in ("created", "changed"):

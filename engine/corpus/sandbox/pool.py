@@ -1,4 +1,4 @@
-"""The parent's side: several reading processes, which it watches, ends and renews."""
+"""Several reading processes, which their parent watches, ends and replaces."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ from engine.corpus.sandbox.tesseract import Tesseract
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-# Maximum number of unfinished items per process that its threads have been given.
+# Maximum number of unfinished items, for each process, that the threads have been given.
 _MAX_UNFINISHED = 4
-# Maximum number per process with those that are finished while the first one takes long.
+# Maximum number of items, for each process, that were handed over and whose results were not
+# yielded yet. Results are yielded in order, so finished ones pile up while the first one takes
+# long.
 _MAX_AHEAD = 64
-MAX_HELD = 2**26  # characters
-# Results for which the consumer waits together.
+# No further items are handed over while finished results hold more characters than this.
+MAX_HELD = 2**26
+# The consumer is woken up after so many results, not after each of them.
 _RESULTS_PER_WAKE_UP = 8
 WAKE_SECONDS = 0.1
 # After so many crashes within one file, the rest of it is given up.
@@ -42,7 +45,7 @@ _MAX_CRASHES = 5
 class WorkerSlot:
     """A place for one reading process after another.
 
-    `starter`: the thread in which all of them are started.
+    `starter`: the thread in which all processes of the pool are started.
     """
 
     def __init__(self, limits: Limits, ocr: Tesseract | None, starter: ThreadPoolExecutor) -> None:
@@ -52,9 +55,10 @@ class WorkerSlot:
         self.child: Child | None = None
 
     def get_or_start(self) -> Child:
-        """Return the current process, or another one if it is worn out, gone, or there is none.
+        """Return the current process; start a new one if there is none.
 
-        Raises RuntimeError if none can be started.
+        A process that has ended, or has read as many files as it may, is replaced. Raises
+        RuntimeError if none can be started.
         """
         child = self.child
         if child is not None and (child.used >= self._limits.files or child.has_ended):
@@ -110,14 +114,18 @@ class Pool:
         max_held: int = MAX_HELD,
         wake_seconds: float = WAKE_SECONDS,
     ) -> Iterator[Result]:
-        """Yield `work` of each item in order, done in the pool's threads ahead of the consumer.
+        """Yield `work(item)` for each item in order, done in the threads ahead of the consumer.
 
-        `work` may call `read`. No more items are handed over while the sum of `weight`, in
-        characters, of finished results that wait exceeds `max_held`. `while_waiting` is called
-        every `wake_seconds`, and may raise. Only one `map` may run at a time. Raises CancelledError
-        if the pool is closed before all items are begun.
+        `work`: may call `read`.
+        `while_waiting`: is called every `wake_seconds` while the next result is not there, and may
+        raise.
+        `weight`: the characters of a result. While the finished results that wait have more than
+        `max_held` characters in all, no further items are handed over.
+
+        Only one `map` may run at a time. Raises CancelledError if the pool is closed before all
+        items are begun.
         """
-        # What was handed over, in the order of the items.
+        # The results that were not yielded yet, finished or not, in the order of the items.
         futures: deque[Future[Result]] = deque()
         remaining = iter(items)
         wake_up = threading.Event()
@@ -157,7 +165,7 @@ class Pool:
                 future.cancel()
 
     def read(self, path: Path, format: str) -> Outcome:
-        """Return what is in one file, and what happened to the child process."""
+        """Read a file in a child process, and return what it gave."""
         with self._lock:
             if self._free:
                 slot = self._free.pop()
@@ -171,13 +179,13 @@ class Pool:
                 self._free.append(slot)
 
     def _read(self, slot: WorkerSlot, path: Path, format: str) -> Outcome:
-        """Read a file, with another process each time that one of its parts costs the last one."""
+        """Read a file; each time that a process is lost at one of its parts, go on with another."""
         crashes = 0
         reading: FileReading | None = None
         while not self._closed:
             child = slot.get_or_start()
             if reading is None:
-                # The start of the first process does not count.
+                # The clock begins here, so that the start of the first process does not count.
                 clock = Clock(self._limits.whole_file_seconds(get_file_size(path)))
                 reading = FileReading(path, format, self._passwords, clock)
             # The pool may have been closed while the process started.
@@ -225,7 +233,7 @@ class Pool:
 
     @property
     def lockdown_failure(self) -> str:
-        """Why readers on this machine are confined less than they could be; empty if they are not.
+        """Why reading processes on this machine could not be locked down; empty if they could.
 
         It is known once a file was read.
         """

@@ -38,11 +38,11 @@ _UNKNOWN = ERRNO + errno.ENOSYS
 # Flags of a call that opens a file for more than reading.
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _THREAD = 0x10000  # CLONE_THREAD
-# The bits of a socket's type without that of SOCK_STREAM, 1.
+# Bits of a socket's type that are not set for SOCK_STREAM (1).
 _NO_STREAM = 0xE
 _OF_ALL_THREADS = 1  # SECCOMP_FILTER_FLAG_TSYNC
-# From this number on, calls have the same numbers on all architectures. They are new: those that
-# the table does not allow are unknown to the process.
+# Calls from this number on are new, and have the same numbers on all architectures. Those that the
+# table does not allow fail as if the kernel did not know them.
 _FIRST_NEW_CALL = 424
 
 
@@ -91,7 +91,7 @@ _ALLOWED_IOCTL = (
 def refuse_calls(*, programs: bool) -> bool:
     """Put the filter on this process, and return whether it is in place.
 
-    `programs` leaves the right to become another program.
+    `programs`: keep the right to become another program.
     """
     architecture = machine()
     if not architecture:
@@ -150,7 +150,7 @@ def _refuse_unless(number: int, argument: int, test: Step) -> Sequence[Step]:
     `number`: that of the call. `argument`: its position, from 0.
     """
     return [
-        # Another call: over these steps, to those of the next call.
+        # For another call, jump over these steps to those of the next call.
         (EQUAL, 0, 4, number),
         (LOAD, 0, 0, ARGUMENTS + 8 * argument),
         test,
@@ -166,12 +166,12 @@ def _answer_by_command(
 
     `named`: the answer to one of `commands`. `other`: the answer to any other.
     """
-    # Each test that holds jumps to the last step: over the tests after it, and the other answer.
+    # A test that holds jumps over the tests after it and over the answer `other`, to the last step.
     tests = [
         (EQUAL, len(commands) - position, 0, command) for position, command in enumerate(commands)
     ]
     return [
-        # Another call: over these steps, to those of the next call.
+        # For another call, jump over these steps to those of the next call.
         (EQUAL, 0, len(commands) + 3, number),
         (LOAD, 0, 0, ARGUMENTS + 8),
         *tests,

@@ -1,7 +1,7 @@
 """The program tesseract, if installed: one process per picture, with little memory and time.
 
-The picture goes in and the text comes out through pipes. On Linux the kernel refuses it what it
-refuses reading processes (`limits`), the network included, except becoming another program.
+The picture goes in and the text comes out through pipes. On Linux the kernel refuses tesseract the
+same as reading processes (see `limits`), the network included, except to become another program.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from engine.core.platforms.processes import (
 from engine.core.subprocesses import import_path, python_command
 
 _MAX_TEXT_BYTES = 2**24
-# What `tesseract --list-langs` names besides languages: data for scripts' directions and formulas.
+# Data that `tesseract --list-langs` names and that are not languages: directions of scripts,
+# formulas.
 _NO_LANGUAGES = ("osd", "equ")
-# Maximum number of languages unless they are named: each makes tesseract slower.
+# If the user names no languages, at most so many are used: each makes tesseract slower.
 _MAX_LANGUAGES = 4
-# On Windows: that of tesseract and, where Chocolatey or Scoop has installed it, that of the small
-# program on the PATH that starts it.
+# On Windows: the process of tesseract and, if Chocolatey or Scoop has installed it, the process of
+# the small program on the PATH that starts it.
 _MAX_PROCESSES = 2
 _PASSED_ON = (
     "PATH",
@@ -47,14 +48,14 @@ _PASSED_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Tesseract:
-    """An installed tesseract; `languages` are passed to it, such as `deu+eng`.
+    """An installed tesseract."""
 
-    `running`: the processes that read a picture now.
-    """
-
+    # Its path.
     program: str
     version: str
+    # As they are passed to it, such as `deu+eng`.
     languages: str
+    # The processes that are reading a picture, with their jobs.
     running: dict[subprocess.Popen[bytes], Job] = field(default_factory=dict, compare=False)
 
     @property
@@ -63,9 +64,9 @@ class Tesseract:
         return f"{self.version} {self.languages}"
 
     def read(self, picture: bytes, memory: int, seconds: int) -> tuple[str, str]:
-        """Return the text of a picture, and the problem, if any.
+        """Return (text, problem) of a picture; the problem is empty if it could be read.
 
-        `memory` is in bytes; a process that takes longer than `seconds` is ended.
+        `memory`: the maximum in bytes. A process that takes longer than `seconds` is ended.
         """
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         environment |= {
@@ -74,7 +75,7 @@ class Tesseract:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         command = [self.program, "stdin", "stdout", "-l", self.languages]
-        # Elsewhere, on Windows, the job alone confines it.
+        # On Windows, the job alone confines the process.
         if can_become_program():
             limits = (str(memory), str(seconds))
             command = python_command("engine.corpus.sandbox.limits", *limits, *command)
@@ -118,7 +119,7 @@ class Tesseract:
 
 
 def _exchange(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
-    """Give a process a picture, and return its text, in bytes of UTF-8."""
+    """Write a picture to a process, and return the text that it writes, as UTF-8."""
     assert process.stdin is not None
     assert process.stdout is not None
     stdin = process.stdin
@@ -144,8 +145,8 @@ def _exchange(process: subprocess.Popen[bytes], picture: bytes) -> bytes:
 def find_tesseract(languages: str = "") -> Tesseract | None:
     """Return the tesseract on the PATH, or None if none works.
 
-    `languages` are as in `deu+eng`. If empty, it gets all languages that it knows if these are few,
-    else English. Raises SettingsError for a language without data.
+    `languages`: as in `deu+eng`. If empty, all installed languages are used if they are few, else
+    English. Raises SettingsError for a language whose data are not installed.
     """
     program = find_program("tesseract")
     if program is None:
@@ -159,7 +160,7 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
     ]
     if not version or not readable:
         return None
-    # People also separate them by commas or spaces.
+    # People also separate languages by commas or spaces.
     chosen = [name for name in re.split(r"[+, ]", languages) if name]
     missing = [name for name in chosen if name not in installed]
     if missing:
@@ -180,11 +181,11 @@ def find_tesseract(languages: str = "") -> Tesseract | None:
 def _run_option(program: str, option: str) -> str:
     """Return what the program prints for an option; empty if it fails."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [program, option], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return ""
-    if done.returncode == 0:
-        return done.stdout or done.stderr
+    if result.returncode == 0:
+        return result.stdout or result.stderr
     return ""

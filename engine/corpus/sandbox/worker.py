@@ -1,7 +1,7 @@
 """The reading process, `python -m engine.corpus.sandbox.worker MEMORY SECONDS PARENT LOCKED_DOWN`.
 
-A line of JSON on standard input names a file; frames on standard output say what is in it, and the
-last frame how it ended.
+A line of JSON on standard input names a file. Frames on standard output say what is in it, and the
+last frame says how the reading ended.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.corpus.formats.source import read_from
 from engine.corpus.sandbox.limits import confine
 from engine.corpus.sandbox.outcome import encode_finding, encode_frame
 
-# Bytes of frames that may wait for the next one.
+# Bytes of frames that may be held back to be sent with the next frame.
 _MAX_HELD_BACK = 2**16
 _READERS = (
     "engine.corpus.formats.pdf",
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if is_locked_down:
-        # It cannot load anything later.
+        # A locked-down process cannot load anything later.
         preloading = import_module("engine.corpus.formats.preloading")
         preloading.load_everything()
     _load_readers()
@@ -57,7 +57,8 @@ def main(arguments: list[str]) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     confinement = confine(memory, opening=not is_locked_down)
     if is_locked_down:
-        # A process that can read too little ends here, and another kind takes its place.
+        # If the lockdown keeps readers from working, this raises and ends the process. The parent
+        # then starts one that is not locked down.
         preloading.read_samples()
     _send(answers, encode_frame({"type": "ready", **asdict(confinement)}))
     for line in sys.stdin.buffer:
@@ -99,9 +100,9 @@ def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
     held_back = b""
 
     def send(message: dict[str, Any], *, later: bool = False) -> None:
-        """Send a message; with `later`, a small one goes with the next.
+        """Send a message; with `later`, hold a small one back to send it with the next.
 
-        Another wake-up of the parent costs as much as reading a small file.
+        Each time that the parent is woken up takes as long as reading a small file.
         """
         nonlocal held_back
         frames = held_back + encode_frame(message)
@@ -140,13 +141,13 @@ def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
             # Files within a document are begun before they are read; those of a PDF are not.
             later = format_of_file in MAY_EMBED and format_of_file != "pdf"
             send(encode_finding(finding), later=later)
-        end: dict[str, Any] = {"type": "end"}
+        last_message: dict[str, Any] = {"type": "end"}
     except UnreadableFileError as error:
-        end = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}
+        last_message = {"type": "failed", "kind": error.kind, "reason": error.why or error.what}
     except MemoryError:
-        end = {"type": "failed", "kind": "out of memory", "reason": ""}
+        last_message = {"type": "failed", "kind": "out of memory", "reason": ""}
     except OSError as error:
-        end = {
+        last_message = {
             "type": "inaccessible",
             "errno": error.errno or 0,
             "reason": error.strerror or str(error),
@@ -155,8 +156,8 @@ def answer_request(answers: int, request: dict[str, Any], seconds: int) -> None:
     except Exception as error:
         # The message may quote the document, and the reason is logged.
         reason = f"its reader failed ({type(error).__name__})"
-        end = {"type": "failed", "kind": "crashed", "reason": reason}
-    send(end)
+        last_message = {"type": "failed", "kind": "crashed", "reason": reason}
+    send(last_message)
 
 
 def _send(answers: int, frames: bytes) -> None:

@@ -102,13 +102,14 @@ PICTURES = {
     ".gif": "gif",
     ".webp": "webp",
 }
-"""Pictures, which OCR reads if it is on."""
+"""Endings of the pictures that OCR reads, if it is on, and their formats."""
 OCR_FORMATS = frozenset({"pdf", *PICTURES.values()})
 """Formats of which OCR may read something."""
 IMAGES = frozenset({*PICTURES, ".heic"})
 """Endings of pictures, also of those that OCR does not read."""
-# Formats that are read piece by piece: such files may be larger than what is read at once.
+# Formats that are read piece by piece, so that files may be larger than `MAX_FILE`.
 STREAMED = frozenset({"zip", "tar", "7z", "mbox"})
+# Formats whose files are not texts.
 BINARY = frozenset(
     {
         "pdf",
@@ -156,14 +157,14 @@ PAGE = (b"<!doctype html", b"<html")
 _BYTE_ORDER_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
 # Control characters that a text hardly contains: all but tab, line ends, form feed and escape.
 _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})
-# Of the first bytes of a text.
+# Largest share of such characters among the first bytes of a text.
 _MAX_CONTROL_SHARE = 0.01
 
 
 def ending_of(path: str) -> str:
-    """Return the ending of a file name, as `a/Report.PDF` → `.pdf`.
+    """Return the ending of a file name: `a/Report.PDF` → `.pdf`.
 
-    Empty for a name without an ending, or a name that only starts with a dot.
+    Empty for a name without an ending, such as `README` or `.profile`.
     """
     name, dot, ending = path.rpartition("/")[2].rpartition(".")
     if dot and name and ending:
@@ -172,9 +173,9 @@ def ending_of(path: str) -> str:
 
 
 def is_lock_file(path: str, size: int) -> bool:
-    """Tell whether a program put this file next to an open one, such as Office's `~$Offer.docx`.
+    """Tell whether a file says who has a document open, such as Office's `~$Offer.docx`.
 
-    Such files say who has the document open.
+    Programs put such files, which are small, next to the document.
     """
     return size <= _MAX_LOCK_SIZE and _LOCK_FILE.fullmatch(path.rpartition("/")[2]) is not None
 
@@ -185,17 +186,18 @@ def is_tnef(path: str) -> bool:
 
 
 def names_no_format(ending: str) -> bool:
-    """Tell whether what follows the last dot of a file's name is no ending.
+    """Tell whether an `ending`, as `ending_of` returns it, names no format.
 
-    It is empty, a number (`Contract 2.1`), or the rest of a sentence (`Dr. Ada to Bo`).
+    It is empty, a number (of `Contract 2.1`), or the rest of a sentence (of `Dr. Ada to Bo`).
     """
     return " " in ending or not any(map(str.isalpha, ending))
 
 
 def format_of_head(head: bytes) -> str:
-    """Return the format of a file by its first bytes, empty if they are not known.
+    """Return the format of a file by its first bytes, empty if they are those of no known format.
 
-    `find_true_format` looks into containers.
+    All compound files are `doc` and all ZIP packages `zip` here; `find_true_format` looks into
+    them.
     """
     start = head.removeprefix(BOM_UTF8).lstrip()
     if start.startswith(b"%PDF-"):

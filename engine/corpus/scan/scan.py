@@ -40,16 +40,16 @@ _BEIR_FILES = {BEIR_CORPUS, "queries.jsonl", "qrels"}
 
 @dataclass(frozen=True, slots=True)
 class ScannedFile:
-    """A file to read.
+    """A file to read."""
 
-    `source` is the folder in which it was found, and `path` its readable path there with forward
-    slashes. `place` is its path on the disk: a string, since creating a `Path` for each of many
-    files takes as long as finding them.
-    """
-
+    # The folder in which it was found.
     source: str
+    # Its path in that folder, with forward slashes, in a readable form.
     path: str
+    # Its path on the disk, as a string: to create a `Path` for each of many files takes as long as
+    # to find the files.
     place: str
+    # Bytes.
     size: int
     mtime_ns: int
     format: str
@@ -63,29 +63,27 @@ class ScannedFile:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file or folder that is left out, with the reason in words and as a kind.
+    """A file or folder that is left out, with the reason in words and as a kind."""
 
-    `path` is relative to its folder, `source`.
-    """
-
+    # Its path in `source`, "." for the source itself.
     path: str
     reason: str
+    # The folder in which it was found.
     source: str = ""
     kind: Kind = ""
 
 
 @dataclass(slots=True)
 class Scan:
-    """The result of a scan; `files` and `skipped` are sorted by path.
-
-    `inaccessible` holds (source, path) of files and folders that the system did not let us look at,
-    so their content is unknown. `away` holds those source folders among them that were read before
-    and are now empty or gone, as a drive that is not mounted looks.
-    """
+    """The result of a scan; `files` and `skipped` are sorted by path."""
 
     files: list[ScannedFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    # (source, path) of files and folders whose content is unknown, since the system did not let us
+    # look at them.
     inaccessible: list[tuple[str, str]] = field(default_factory=list)
+    # Sources that were read before and are now empty or gone, as if a drive were not mounted. They
+    # also count as inaccessible.
     away: list[Skipped] = field(default_factory=list)
 
 
@@ -100,23 +98,24 @@ def scan(
 ) -> Scan:
     """Find the documents under `sources` (folders or files).
 
-    `include` and `exclude` are patterns as in .gitignore, matched against paths relative to the
-    source; a file named as a source is always taken. Links are followed only inside their source,
-    unless `follow_links` is set. A file reached in two ways counts once. In a BEIR data set,
-    corpus.jsonl is the only document. With `pictures`, pictures are documents. `read_before` holds
-    the sources with files that are known; if one of several sources is now empty or gone, it is
-    `away`.
+    `include`, `exclude`: patterns as in .gitignore, matched against paths relative to the source. A
+    file that is itself a source is always taken.
+    `follow_links`: whether to follow links that lead out of their source.
+    `pictures`: whether pictures are documents.
+    `read_before`: the sources of which files were read before. If one of several sources is now
+    empty or gone, it is reported as `Scan.away`.
 
-    Raises InputError for a missing source, and UsageError for an invalid pattern.
+    A file that is reached in two ways counts once. In a BEIR data set, corpus.jsonl is the only
+    document. Raises InputError for a missing source, and UsageError for an invalid pattern.
     """
-    # All files match the default: then no file is compared with it.
+    # All files match the default patterns, so no file need be compared with them.
     included = None if list(include) == ["**/*"] else _parse_patterns(include)
     excluded = _parse_patterns(exclude)
     result = Scan()
     taken: set[str] = set()
     folders = [Path(os.path.normpath(Path(source).absolute())) for source in sources]
     away = {folder for folder in folders if str(folder) in read_before and is_bare(folder)}
-    # If no other source is left, that is an error.
+    # If all sources are empty or gone, that is an error, and none is reported as away.
     if len(away) == len(set(folders)):
         away = set()
     for source, folder in zip(sources, folders, strict=True):
@@ -166,11 +165,12 @@ def _parse_patterns(lines: Sequence[str]) -> PathSpec[Pattern]:
 
 
 class _SourceWalk:
-    """The walk through one source, which adds to the `result` what it finds.
+    """The walk through one source, which adds to `result` what it finds.
 
-    It visits real folders before links, so that a linked file is known by its real path. `taken`:
-    the real paths of the files found so far, in all sources. A `path` in its methods is relative to
-    the source, with forward slashes; `real` is an absolute path without links.
+    Real folders are visited before links, so that a linked file is known by its real path.
+
+    `taken`: the real paths of the files found so far in all sources. In the methods, `path` is
+    relative to the source, with forward slashes, and `real` is an absolute path without links.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class _SourceWalk:
             self._examine(prefix + name, entry, real)
 
     def _locate(self, path: str) -> str:
-        """Return the path on the disk of a path in the source."""
+        """Return the path on the disk of a path that is relative to the source."""
         return reachable_path(f"{self._source}/{path}")
 
     def _examine(self, path: str, entry: os.DirEntry[str], real_folder: str) -> None:
@@ -374,7 +374,7 @@ class _SourceWalk:
             self._skip(path, "a picture of a kind that OCR does not read", "needs OCR")
 
     def _add_inaccessible(self, path: str, error: OSError, kind: Kind = "no access") -> None:
-        """Skip a file or folder of which nobody knows what it holds."""
+        """Skip a file or folder that the system does not let us look at."""
         self._result.inaccessible.append((self._source, readable_path(path)))
         reason = system_reason(error)
         if kind != "no access":
@@ -382,11 +382,12 @@ class _SourceWalk:
         self._skip(path, reason, kind)
 
     def _skip(self, path: str, reason: str, kind: Kind) -> None:
+        """Add a file or folder to what is skipped."""
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
 
 
 def _matched_path(path: str) -> str:
-    """Return a path as patterns are compared with it."""
+    """Return a path in the form in which patterns are compared with it."""
     return compose_accents(readable_path(path))
 
 

@@ -14,17 +14,17 @@ from engine.corpus.text.furniture import remove_furniture
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
 
 NOTES = "Notes:"
-"""The line above the notes of a slide; it is no heading for a slide that only has notes."""
+"""The line above the notes of a slide, which is no heading even if it is the first line."""
 MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
 _WORD = re.compile(r"\w+")
 # A word written with a blank after each letter: R E C H N U N G.
 _SPACED_LETTERS = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
-# A faster pattern that finds all of these, and more.
+# A faster pattern, which matches in every text with spaced letters, and in some others.
 _MAY_BE_SPACED_LETTERS = re.compile(r"[ \u00a0]\w[ \u00a0]\w[ \u00a0]\w\b")
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
 _MIN_WORDS_OF_SENTENCE = 4
-# Rows below which recurring values show a column of categories.
+# Values that recur show a column of categories only if it has at least this many rows.
 _MIN_ROWS_OF_CATEGORIES = 6
 _MAX_ROWS_ABOVE_HEADER = 20
 _MIN_COLUMNS_BELOW_TITLE = 3
@@ -57,7 +57,7 @@ class Builder:
 
     def page(self, number: int, name: str) -> None:
         """Begin a page with the next block."""
-        # A blank line will come before the block.
+        # A page begins after the blank line that precedes its first block.
         gap_length = 2 if self._parts else 0
         self._pages.append(Page(self._length + gap_length, number, name))
 
@@ -112,9 +112,9 @@ class Builder:
 def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -> str:
     """Return a table as text, one row per line, its cells separated by ` | `.
 
-    If a row names the columns, each cell below it is given as `name: cell`, so that a row can be
-    understood wherever the table is cut. `headed` says whether the first row names them; if it is
-    None, the text of the cells decides.
+    If a row names the columns, each cell below it is written as `name: cell`, so that every row can
+    be understood if the table is cut into chunks. `headed` says whether the first row names the
+    columns; if it is None, the text of the cells decides whether a row does, and which.
     """
     filled_rows = [row for row in rows if any(cell.strip() for cell in row)]
     if not filled_rows:
@@ -136,14 +136,16 @@ def format_table(rows: Sequence[Sequence[str]], *, headed: bool | None = None) -
 
 
 def _join_cells(cells: Sequence[str]) -> str:
+    """Return the cells of a row as a line, without empty ones."""
     return " | ".join(filter(None, cells))
 
 
 def _find_header(rows: Sequence[Sequence[str]]) -> int | None:
     """Return the index of the row that names the columns, None if no row does.
 
-    It is the first row that fills most columns. If it is not the first of all, as below a title,
-    the table must have several columns, and most rows below must fill half of them or many.
+    It is the first row that fills most columns. If other rows precede it, such as a title, the
+    table must have at least three columns, and most rows below must be full: they fill half of the
+    columns or `_MANY_CELLS`.
     """
     width = max(map(len, rows))
     for index, row in enumerate(rows[:_MAX_ROWS_ABOVE_HEADER]):
@@ -151,8 +153,8 @@ def _find_header(rows: Sequence[Sequence[str]]) -> int | None:
             continue
         if index > 0:
             below = rows[index + 1 :]
-            is_full = min(width / 2, _MANY_CELLS)
-            full_rows = sum(_count_filled(row) >= is_full for row in below)
+            min_cells_of_full_row = min(width / 2, _MANY_CELLS)
+            full_rows = sum(_count_filled(row) >= min_cells_of_full_row for row in below)
             if width < _MIN_COLUMNS_BELOW_TITLE or 2 * full_rows < len(below):
                 return None
         return index if _is_header(rows[index:]) else None
@@ -160,6 +162,7 @@ def _find_header(rows: Sequence[Sequence[str]]) -> int | None:
 
 
 def _count_filled(row: Sequence[str]) -> int:
+    """Return the number of cells of a row that are not empty."""
     return sum(map(bool, row))
 
 
@@ -173,9 +176,9 @@ def _shorten_name(name: str) -> str:
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Tell whether the first row is a header.
 
-    It names most columns, none of its cells is a number, and the cells of some column are of
-    another sort than its name. A table of words alone shows no header, and a first row wrongly
-    taken for a header makes every row false.
+    A header names most columns, none of its cells is a number, and the cells of at least one column
+    are of another sort than its name. A doubtful row, as in a table of words alone, is not taken
+    for a header: a wrong header would make every row below it wrong.
     """
     header = rows[0]
     width = max(map(len, rows))
@@ -202,7 +205,7 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
 def _is_column_name(name: str, cells: Sequence[str]) -> bool:
     """Tell whether the cells below a name are of another sort than the name.
 
-    These are numbers, sentences, or a few values that recur.
+    They are if they are numbers, sentences, or a few values that recur.
     """
     if cells and not _has_digit(name) and all(map(_has_digit, cells)):
         return True
@@ -223,7 +226,10 @@ def _has_digit(text: str) -> bool:
 
 
 def append_side_text(text: Text, more: str) -> Text:
-    """Add text from outside the flow, on a page of its own if the text has pages."""
+    """Append text that stands beside the main text, such as headers, footers and drawings.
+
+    It gets a page of its own if the main text has pages.
+    """
     if not more:
         return text
     separator = "\n\n" if text.text else ""
@@ -235,7 +241,7 @@ def append_side_text(text: Text, more: str) -> Text:
 
 
 def find_missing_lines(text: str, lines: Iterable[str]) -> str:
-    """Return the lines that have a word which the text lacks, each once."""
+    """Return those of `lines` that have a word which `text` lacks, each once, as one text."""
     words = set(_WORD.findall(text.casefold()))
     missing = [line for line in lines if not words.issuperset(_WORD.findall(line.casefold()))]
     return "\n".join(dict.fromkeys(missing))
@@ -263,8 +269,9 @@ def join_slides(slides: Mapping[int, str]) -> Text:
 def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProxyType({})) -> Text:
     """Return the texts of a document's pages, by number, as one text.
 
-    Running headers and footers are removed, and words that a line end splits are joined; a `BREAK`
-    already marks some of these. What stands `beside` the text of a page, by number, follows it.
+    Running headers and footers are removed, and words that are split at a line end are joined; some
+    of them are already marked by a `BREAK`. `beside` holds, by number of the page, text that is to
+    follow that of the page, such as comments.
     """
     builder = Builder()
     texts = remove_furniture(list(pages.values()), list(pages))
@@ -279,9 +286,9 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 
 
 def restore_text(text: str) -> str:
-    """Return a text without what divides its words: invisible characters, and spaced letters.
+    """Return a text without invisible characters, and without blanks between spaced letters.
 
-    `R E C H N U N G` becomes `RECHNUNG`.
+    `R E C H N U N G` → `RECHNUNG`.
     """
     visible = drop_invisible(text)
     if _MAY_BE_SPACED_LETTERS.search(visible):
@@ -290,10 +297,11 @@ def restore_text(text: str) -> str:
 
 
 def _join_letters(match: re.Match[str]) -> str:
-    """Return spaced letters as one word, or as they are if they seem to be no word."""
+    """Return spaced letters as one word, or unchanged if they do not seem to be a word."""
     word = "".join(match[0].split())
     is_one_word = word.isupper() or (len(word) >= _MIN_LETTERS_OF_NAME and word[1:].islower())
-    # The letters of an index are in the order of the alphabet; those that tick cells are the same.
+    # The letters of an index (A B C D) are in the order of the alphabet. Fewer than three different
+    # letters may be marks in cells (X X X X).
     is_index = all(before < after for before, after in pairwise(word.lower()))
     if is_one_word and not is_index and len(set(word)) > 2:
         return word

@@ -1,7 +1,7 @@
 """Queries in documents: texts in which people already say what a passage is about.
 
 They are recognised mostly by their layout (a heading, a caption, a question above a paragraph), so
-that this works in any language; lists of words are short.
+that this works in any language. Only a few words of some languages are needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from engine.core.records import Chunk, Document, DocumentQuery, Heading, Origin,
 from engine.project.store.store import Store
 
 MAX_ANSWERS = 3
-"""A text above more passages, such as "Introduction", says nothing about any of them."""
+"""A query with more answers, such as the heading "Introduction", says nothing about any of them."""
 _MAX_LENGTH = 200  # characters of a query
 _MAX_WORDS = 30
 _MAX_LINE_LENGTH = 400
@@ -34,12 +34,12 @@ _MAX_LINE_LENGTH = 400
 _MAX_TERM_WORDS = 6
 _MAX_GLOSSARY_WORDS = 5  # of the heading of a glossary
 _MIN_REST = 40
-"""Minimum number of characters that a passage has besides the query."""
+"""Minimum number of characters that an answer has besides the query."""
 _TITLE_AREA = 2000
 """Number of characters at the beginning of a text that may contain its title."""
 _MAIL_FORMATS = ("eml", "msg")
 _LINK_ENDINGS = ("", ".html", ".htm", ".md", "/index.html", "/index.md", "/README.md")
-"""What a link may leave out at the end of a path."""
+"""Ends of a path that a link may leave out, the most usual first."""
 _WORDS = "words/document_queries.toml"
 
 _WORD = re.compile(r"[^\W_]+")
@@ -88,7 +88,7 @@ _CAPTION = re.compile(
 )
 _QUESTION_MARKS = ("?", "？", "؟")
 _FILLERS = re.compile(r"(?:[.…_]\s?){3}|\t\s*\d+\s*$")
-"""Dots and lines in a list of figures or a form."""
+"""Dots, lines and page numbers, as in a list of figures or a form."""
 # `Berth: a place where …` or `"Berth" means a place where …`.
 _TERM = re.compile(
     r"\s*(?:[-•*]\s+)?[*_\"“„«]*(?P<text>[^\W\d_][\w ()'’&/.,-]{1,59}?)[*_”\"»“]*"
@@ -98,22 +98,24 @@ _TERM = re.compile(
 
 
 _ARTICLE = (0, None)
-"""Stands for all documents that are entries of one title, in place of a document and a chunk."""
+"""The answer to a title that several entries share, in place of (document, chunk)."""
 
 
 class _Candidate(NamedTuple):
-    """A query at text[start:end] of a document, and the offset at which its answer begins."""
+    """A query in a document."""
 
     origin: Origin
     text: str
+    # The span of the query in the document's text.
     start: int
     end: int
+    # The offset at which its answer begins.
     answer: int
 
 
 @cache
 def _read_words(kind: str) -> frozenset[str]:
-    """Return a list of assets/words/document_queries.toml."""
+    """Return the list of words called `kind` in assets/words/document_queries.toml."""
     lists: dict[str, str] = tomllib.loads(asset_path(_WORDS).read_text("utf-8"))
     return frozenset(lists[kind].split())
 
@@ -121,14 +123,15 @@ def _read_words(kind: str) -> frozenset[str]:
 def document_queries(store: Store) -> list[DocumentQuery]:
     """Return the queries in the documents of a project, by path and position, links at the end.
 
-    A link is a query for the document that it leads to, if that belongs to the project. Left out
-    are queries that more than `MAX_ANSWERS` passages would answer, and repetitions for the same
-    passage. Entries of one title are parts of an article, and count as one answer.
+    A link is a query for the document that it leads to, and is left out if that is not part of the
+    project. A query that has more than `MAX_ANSWERS` answers is left out, and so is one with the
+    same words and answer as another. Documents that are entries with the same title are parts of
+    one article, and count as one answer.
     """
     documents = store.documents()
     by_id = {document.id: document for document in documents}
     by_path = {(document.source, document.path): document.id for document in documents}
-    # Keys are the words of a query, with the document and the chunk that answer it.
+    # Keys: (words of the query, id of the document, id of the chunk) of the query and its answer.
     distinct: dict[tuple[str, int, int | None], DocumentQuery] = {}
     answers: defaultdict[str, set[tuple[int, int | None]]] = defaultdict(set)
     links_last = sorted(store.document_queries(), key=lambda query: query.origin == "link")
@@ -182,7 +185,8 @@ def queries_in(document: ReadDocument, path: str, chunks: Sequence[Chunk]) -> li
     document_id = chunks[0].document_id
     starts = [chunk.start for chunk in chunks]
     queries: list[DocumentQuery] = []
-    # The words of each query, with the id of its chunk, None for the title.
+    # (words of the query, id of its chunk) of the queries found so far; the id is None for the
+    # title.
     known: set[tuple[str, int | None]] = set()
     title = _find_title(document, path, document_id)
     if title is not None:
@@ -223,7 +227,10 @@ def queries_in(document: ReadDocument, path: str, chunks: Sequence[Chunk]) -> li
 
 
 def folded_words(text: str) -> list[str]:
-    """Return the words of a text without case, accents and punctuation, for comparison."""
+    """Return the words of a text without case, accents and punctuation, to compare texts.
+
+    `Öffnungs-Zeiten!` → `["offnungs", "zeiten"]`.
+    """
     folded = text.casefold()
     if not folded.isascii():
         decomposed = unicodedata.normalize("NFKD", folded)
@@ -246,9 +253,10 @@ def without_marks(subject: str) -> str:
 def _is_meaningful(
     text: str, ignored: frozenset[str] = frozenset(), min_content_words: int = 2
 ) -> bool:
-    """Tell whether a text has enough content words to be a query, and is no passage itself.
+    """Tell whether a text has enough content words to be a query, but is not as long as a passage.
 
-    Function words, words of one or two letters and `ignored` words do not count.
+    Function words, words of one or two letters and `ignored` words are not content words. In
+    scripts without blanks, two characters count as a word.
     """
     if min_content_words > 1 and " " not in text and text.isascii():
         return False
@@ -273,7 +281,7 @@ def _join_lines(text: str) -> str:
 def _resolve_link(path: str, target: str) -> str:
     """Return the path to which a link in the document at `path` leads.
 
-    Empty if it does not lead to a file beside the document, as a web address or `#part`.
+    Empty for a link that does not lead to another file, such as a web address or `#part`.
     """
     try:
         parts = urlsplit(target.strip())
@@ -290,7 +298,7 @@ def _resolve_link(path: str, target: str) -> str:
 def _find_title(document: ReadDocument, path: str, document_id: int) -> DocumentQuery | None:
     """Return the title that people gave a document, or the subject of a mail.
 
-    None if there is none, or if it says nothing.
+    None if there is none, or if it says too little, such as `Untitled` or the file's name.
     """
     title = _LIST_MARKER.sub("", " ".join(document.title.split()))
     origin: Origin = "title"
@@ -334,7 +342,7 @@ def _find_words(words: str, text: str, start: int, end: int) -> tuple[int, int] 
 
 
 def _begins_with_title(text: str) -> bool:
-    """Tell whether the first line of a text is set off, and no beginning of a sentence."""
+    """Tell whether the first line of a text is a title: set off from the text, and no sentence."""
     first, _, rest = text.strip().partition("\n")
     second = rest.partition("\n")[0].strip()
     # The second line is empty or underlines the first one.
@@ -358,7 +366,10 @@ def _split_sections(document: ReadDocument) -> Iterator[tuple[Heading, int]]:
 
 
 def _find_headings(document: ReadDocument) -> Iterator[_Candidate]:
-    """Yield headings with text below that occur once in the document, without their numbers."""
+    """Yield headings without their numbers.
+
+    Only headings with text below them, and whose titles occur once in the document, are yielded.
+    """
     text = document.text
     counts = Counter(heading.title for heading in document.headings)
     for heading, section_end in _split_sections(document):
@@ -383,7 +394,11 @@ def _find_headings(document: ReadDocument) -> Iterator[_Candidate]:
 
 
 def _find_questions(document: ReadDocument) -> Iterator[_Candidate]:
-    """Yield questions above a paragraph that is not a question, if set off or labelled."""
+    """Yield questions that stand above a paragraph which is not a question itself.
+
+    A question must be set off by a blank line or be a heading, or it must have a label such as
+    `Q:`.
+    """
     headings = {heading.start for heading in document.headings}
     previous_end = 0
     for (start, line), (answer_start, answer) in pairwise(_split_lines(document.text)):
@@ -405,7 +420,10 @@ def _find_questions(document: ReadDocument) -> Iterator[_Candidate]:
 
 
 def _may_be_question(document: ReadDocument, text: str) -> bool:
-    """Tell whether a line may be a question without a label: no part of a mail, no quotation."""
+    """Tell whether a line may be a question although it has no label.
+
+    Lines of mails, quotations and lines that begin with a small letter may not.
+    """
     if document.format in _MAIL_FORMATS or text[0].islower():
         return False
     return text[0] not in "\"'“”„«»‘’>|"
@@ -435,7 +453,10 @@ def _find_terms(document: ReadDocument, path: str) -> Iterator[_Candidate]:
 
 
 def _find_glossaries(document: ReadDocument, path: str) -> list[tuple[int, int]]:
-    """Return the spans of sections that are called glossaries, or of a document called so."""
+    """Return the spans of sections whose headings say that they are glossaries.
+
+    If the title or the file's name says so, it is the span of the whole document.
+    """
     titles = _read_words("glossary_titles")
     names = folded_words(f"{document.title} {PurePosixPath(path).stem}")
     if not titles.isdisjoint(names):
@@ -457,7 +478,8 @@ def _find_marked(document: ReadDocument) -> Iterator[_Candidate]:
 
     Marks of one origin are in the order of the text.
     """
-    # In it, `\n{line}\n` has the offset that the line has in the text.
+    # A text that is a whole line is found here as `\n{line}\n`, whose offset is that of the line in
+    # the document's text.
     lines = f"\n{document.text}\n"
     next_start: defaultdict[Origin, int] = defaultdict(int)
     for mark in document.marked:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 _MAX_EDGE_LINES = 2
 # Number of pages that must show a line before it counts as furniture.
 _MIN_PAGES = 3
-# Share of the pages that must show a line that is the same on each.
+# Share of the pages that must show the same line before it counts as furniture.
 _MIN_SHARE = 0.6
-# Share of the pages, from the first numbered to the last, with a number on a line of its own.
+# Share of the pages that must have their number on a line of its own, counted from the first page
+# with such a number to the last.
 _MIN_NUMBERED_SHARE = 0.4
 # A page of at most so many lines has no edges: what it repeats may be its content.
 _MAX_SHORT_PAGE = 5
@@ -39,26 +40,23 @@ Lines = list[str]
 
 @dataclass(frozen=True, slots=True)
 class _NumberedLine:
-    """A line that may hold the number of its page, alone or with a word such as "page".
+    """A line that may hold the number of its page, alone or with a word such as "page"."""
 
-    `rest` is the line with `#` for the number, empty for a number alone; `ahead` is how far the
-    number is ahead of the page's own.
-    """
-
+    # The line with `#` in place of the number: `Report, page #`; empty for a number alone.
     rest: str
+    # The number minus the page's number in the file.
     ahead: int
 
 
 @dataclass
 class _Furniture:
-    """The furniture at the top or at the bottom of the pages.
+    """The furniture at the top or at the bottom of the pages."""
 
-    `repeated` are lines that are the same on most pages, and `numbered` lines that number them.
-    `shown` holds the kinds of which one line was already left in place.
-    """
-
+    # Lines that are the same on most pages.
     repeated: set[str] = field(default_factory=set)
+    # Lines that hold the number of their page.
     numbered: set[_NumberedLine] = field(default_factory=set)
+    # The kinds of lines, as `_read_furniture` returns them, of which the first was left in place.
     shown: set[str] = field(default_factory=set)
 
 
@@ -66,9 +64,11 @@ def remove_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     """Return the pages' texts without lines that recur at their edges.
 
     `numbers` are the numbers of the pages. A line is furniture if it is the same at the same edge
-    of most pages, or if it holds the number of its page. The first of each kind stays, so that no
-    word is lost; only numbers that stand alone, or are called a page, are removed everywhere. Pages
-    of few lines are not changed, since what they repeat may be all that they say.
+    of most pages, or if it holds the number of its page.
+
+    The first line of each kind stays, so that no word is lost; only lines such as `7` and `Page 7`
+    are removed from every page. Pages of few lines are not changed, since what they repeat may be
+    all that they say.
     """
     if len(pages) < _MIN_PAGES:
         return list(pages)
@@ -79,12 +79,12 @@ def remove_furniture(pages: Sequence[str], numbers: Sequence[int]) -> list[str]:
     feet = _find_furniture(bottoms, numbers)
     stripped = []
     for lines, top, bottom, number in zip(split_pages, tops, bottoms, numbers, strict=True):
-        at_top = _find_removable(top, number, heads)
-        at_bottom = _find_removable(bottom, number, feet)
+        removable_at_top = _find_removable(top, number, heads)
+        removable_at_bottom = _find_removable(bottom, number, feet)
         last = len(lines) - 1
-        removable = at_top | {last - index for index in at_bottom}
-        kept = [line for index, line in enumerate(lines) if index not in removable]
-        stripped.append("\n".join(kept))
+        removable = removable_at_top | {last - index for index in removable_at_bottom}
+        remaining_lines = [line for index, line in enumerate(lines) if index not in removable]
+        stripped.append("\n".join(remaining_lines))
     return stripped
 
 
@@ -125,8 +125,8 @@ def _find_furniture(edges: Sequence[Lines], numbers: Sequence[int]) -> _Furnitur
 def _read_page_number(lines: Lines, index: int, page: int) -> _NumberedLine | None:
     """Return the line at `index` if it may hold the number of its page, None for any other.
 
-    `lines` are those of an edge, the outermost first. A number alone on its line counts only if it
-    is the outermost, and not if the line beside it is its label.
+    `lines` are those at an edge of the page, the outermost first. A number alone on its line counts
+    only if that is the outermost line, and if the line next to it is not its label.
     """
     line = lines[index]
     if not _DIGIT.search(line):
@@ -136,10 +136,10 @@ def _read_page_number(lines: Lines, index: int, page: int) -> _NumberedLine | No
         if index > 0 or any(map(_LABEL_END.search, lines[1:2])):
             return None
         return _NumberedLine("", int(alone["number"] or alone["first"]) - page)
-    named = PAGE_NUMBER.search(line)
-    if named is None:
+    page_number = PAGE_NUMBER.search(line)
+    if page_number is None:
         return None
-    start, end = named.span(1 if named[1] else 2)
+    start, end = page_number.span(1 if page_number[1] else 2)
     return _NumberedLine(f"{line[:start]}#{line[end:]}", int(line[start:end]) - page)
 
 
@@ -149,7 +149,7 @@ def _find_removable(lines: Lines, page: int, furniture: _Furniture) -> set[int]:
     for index in range(len(lines)):
         kind = _read_furniture(lines, index, page, furniture)
         if kind is None:
-            # Lines between content and the middle of the page are content.
+            # All lines from here to the middle of the page are content.
             break
         if kind and kind not in furniture.shown:
             furniture.shown.add(kind)
@@ -159,7 +159,10 @@ def _find_removable(lines: Lines, page: int, furniture: _Furniture) -> set[int]:
 
 
 def _read_furniture(lines: Lines, index: int, page: int, furniture: _Furniture) -> str | None:
-    """Return what a line of furniture says besides its page's number, None for any other line."""
+    """Return the kind of the line at `index`: what it says besides the page's number.
+
+    The kind is empty for lines such as `7` and `Page 7`. None if the line is not furniture.
+    """
     if lines[index] in furniture.repeated:
         return lines[index]
     line = _read_page_number(lines, index, page)

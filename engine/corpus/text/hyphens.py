@@ -1,8 +1,8 @@
 """Words that are split at a line end are joined; hyphens that belong to a word stay.
 
-`BREAK` stands in a text where a line or a page ends in a hyphen within a word. How the document
-writes the word elsewhere, and the text before and after it, decide whether the hyphen belongs to
-the word.
+A `BREAK` in a text marks a place where a line or a page ends in a hyphen within a word. Whether the
+hyphen belongs to the word is decided by how the document writes the word elsewhere, and by the text
+around it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SOFT_HYPHEN_END = re.compile(r"\u00ad\n(?=[^\W\d_])(\S+)[ ]?")
 # Within a number or a code: 4711-08- / 15, 2031/ / 00045, until 17.05. / 2031.
 _HYPHEN_END = re.compile(r"\d[-\u2010]\Z")
 _SLASH_END = re.compile(r"\d/\Z")
-# A number alone on its line is that of a heading.
+# Something must precede the day: alone on its line, `17.05.` is the number of a heading.
 _DAY_END = re.compile(r"\S\s\d{1,2}\.\d{1,2}\.\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d(?!\w)")
 # An amount below zero, as SAP writes it: 1.250,00-
@@ -62,15 +62,16 @@ def mark_line_ends(page: str) -> str:
 
 
 def _separate_footer(page: str) -> str:
-    """Begin a line with a footer that PDFium joins to a split word, as if it were its rest.
+    """Put a footer on a line of its own if PDFium has joined it to a split word.
 
-    The word, in the last line above the footer, ends on the next page.
+    Such a word stands at the end of the last line above the footer, and goes on on the next page.
+    PDFium takes the footer for the rest of the word.
     """
     above, _, below = page.rpartition(LINE_END)
     if not above[-1:].isalpha() or len(below.strip().split("\n")) > _MAX_FOOTER_LINES:
         return page
-    is_rest = not (below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below))
-    if is_rest or not any(map(str.isdigit, below)):
+    is_rest_of_word = not (below[:1].isupper() or below[:1].isdigit() or PAGE_NUMBER.match(below))
+    if is_rest_of_word or not any(map(str.isdigit, below)):
         return page
     return f"{above}-\n{below}"
 
@@ -78,8 +79,8 @@ def _separate_footer(page: str) -> str:
 def mark_split_words(page: str) -> str:
     """Strip the lines of a page, and put a `BREAK` in each word that is split at a line end.
 
-    The rest of such a word moves to the line in which it begins. So does that of a number, a code,
-    a day or a word with a soft hyphen, which are joined.
+    The rest of such a word is moved to the line in which the word begins. Numbers, codes and days
+    that are split at a line end are joined in the same way, and so are words with a soft hyphen.
     """
     text = "\n".join(line.rstrip() for line in page.strip("\n").split("\n"))
     text = _SOFT_HYPHEN_END.sub(r"\1\n", text).replace("\u00ad", "")
@@ -108,9 +109,9 @@ def _join_split_numbers(text: str) -> str:
 
 
 def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
-    """Tell whether a number or a code goes on with `next_part`, the beginning of the next line.
+    """Tell whether a number or a code at the end of `line` goes on with `next_part`.
 
-    Rows of tables stay apart.
+    This is the beginning of `next_line`, up to its first blank. Rows of tables are never joined.
     """
     # The two searches look at the last two characters only, since lines may be long.
     if _HYPHEN_END.search(line, max(0, len(line) - 2)):
@@ -123,7 +124,7 @@ def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
 
 
 def _mark_break(split: re.Match[str]) -> str:
-    """Return a split word with a `BREAK`, and the line end after it."""
+    """Return the match of a split word with a `BREAK` for its hyphen, and the line end after it."""
     next_part = split[1]
     # A hyphen before a capital letter is its own: Kunden- / Nummer.
     if next_part[0].isupper():
@@ -139,7 +140,7 @@ def join_split_words(pages: Sequence[str]) -> list[str]:
     split_pages = _find_split_pages(pages)
     if not split_pages and not any(BREAK in page for page in pages):
         return list(pages)
-    # The parts of a split word do not count as words.
+    # A `BREAK` at the parts of a split word keeps them from being counted as words.
     marked = list(pages)
     for first, second in split_pages:
         marked[first] = f"{marked[first][:-1]}{BREAK}"
@@ -171,7 +172,10 @@ def _find_next_word(match: re.Match[str]) -> str:
 
 
 class _WordJoiner:
-    """Decides about hyphens at line ends, by the counts of a document's words in lower case."""
+    """Joins split words, and decides whether their hyphens stay.
+
+    `counts`: how often each word of the document occurs, in lower case.
+    """
 
     def __init__(self, counts: Mapping[str, int]) -> None:
         self._counts = counts
@@ -197,16 +201,20 @@ class _WordJoiner:
         return f"{page[: page_end.start()]}{word}{signs}", rest
 
     def _join_match(self, compound: re.Match[str]) -> str:
-        """Join a compound, or set its last part off: `Kunden- und` before `Lieferantendaten`."""
+        """Join the parts of a match of `_COMPOUND`.
+
+        If its last hyphen is suspended, the part after it is set off: `Kunden- und` before
+        `Lieferantendaten`.
+        """
         left, _, right = compound[0].rpartition(BREAK)
         if left and self._is_suspended(left, right, _find_next_word(compound)):
             return f"{self._join_compound(left)}- {right}"
         return self._join_compound(compound[0])
 
     def _join_number(self, compound: re.Match[str]) -> str:
-        """Set the word after a number off if the hyphen is suspended: `10- und` before `20-jährig`.
+        """Set off the word after a number if the hyphen is suspended: `10- und` before `20-jährig`.
 
-        Otherwise the `BREAK` between them stays.
+        Otherwise a match of `_NUMBER_AND_WORD` is returned unchanged, with its `BREAK`.
         """
         number, word = compound.groups()
         if self._is_suspended(number, word, _find_next_word(compound)):
@@ -239,7 +247,8 @@ class _WordJoiner:
     def _has_hyphen(self, left: str, right: str, *, follows_whole_part: bool) -> bool:
         """Tell whether a hyphen between two parts of a word belongs to the word.
 
-        `follows_whole_part` says that a hyphen and a part that no line end splits precede `left`.
+        `follows_whole_part`: whether `left` follows a hyphen and a part that is not split, as in
+        `Vor-Ort-Ter` / `min`.
         """
         joined = self._counts.get((left + right).lower(), 0)
         hyphenated = self._counts.get(f"{left}-{right}".lower(), 0)

@@ -1,4 +1,4 @@
-"""Title, author, dates and tags that a document gives itself, as people and programs write them."""
+"""The title, author, dates and tags that a document states about itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_TAGS = 50
 _MAX_TAG_LENGTH = 100  # characters; longer ones are sentences
 # A day stored as its noon in Greenwich is the same day everywhere on earth.
 _NOON = 12
-# What programs write if nobody gave them a title.
+# Titles that programs write if nobody has named the document.
 _NO_TITLE = re.compile(
     r"(?:untitled|\((?:anonymous|unspecified|untitled)\)|microsoft word -"
     r" .*|powerpoint.presentation|slide 1|document ?\d*)$",
@@ -46,7 +46,7 @@ _PLACEHOLDER_NAMES = frozenset(
         "windows user",
     )
 )
-"""What programs write if nobody gave them an author's name."""
+"""Names that programs write if nobody has named the author."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class StatedMetadata:
 def parse_date(text: str) -> float | None:
     """Return the seconds since the epoch of a date, at noon if it has no time.
 
-    UTC is assumed without a zone. None for other texts, and for dates that can be read in two ways
-    (`3/4/2031`) or name no year.
+    A date without a zone is taken as UTC. None for other texts, for dates that can be read in two
+    ways (`3/4/2031`), and for dates without a year.
     """
     from dateutil.parser import parse
 
@@ -87,7 +87,7 @@ def parse_date(text: str) -> float | None:
 
 
 def parse_first_date(texts: Iterable[str]) -> float | None:
-    """Return the first of several texts that is a date, as seconds since the epoch."""
+    """Return the first date among texts as seconds since the epoch, None if there is none."""
     for text in texts:
         seconds = parse_date(text)
         if seconds is not None:
@@ -118,7 +118,7 @@ def build_document(
 ) -> ReadDocument:
     """Build a document from its text and its metadata.
 
-    The keys are `title`, `authors`, `created_at`, `modified_at` and `keywords`.
+    The keys of `metadata` are `title`, `authors`, `created_at`, `modified_at` and `keywords`.
     """
     return ReadDocument(
         choose_title(metadata, text, path),
@@ -178,9 +178,9 @@ def parse_tags(keywords: Any) -> str:
 def parse_iso_date(date: Any) -> float | None:
     """Return the seconds since the epoch of an ISO date, None for anything else.
 
-    UTC is assumed without a zone.
+    A date without a zone is taken as UTC.
     """
-    # None has no `strip`.
+    # `date` may be None, which has no `strip`.
     with suppress(ValueError, OverflowError, AttributeError):
         parsed = datetime.fromisoformat(date.strip())
         if not parsed.tzinfo:

@@ -1,8 +1,8 @@
 """Suspended hyphens at a line end: `Kunden-` before `und Lieferantendaten` is no `Kundenund`.
 
-A conjunction in the next line may also be the end of the word (`Frau-en`, `in-to`, `sail-or`), so
-it counts only in texts of its language. Doubtful conjunctions count only if the text before or
-after them looks as it does with a suspended hyphen.
+A conjunction at the beginning of the next line may also be the end of the split word (`Frau-en`,
+`in-to`, `sail-or`). It is taken for a conjunction only in texts of its language, and a doubtful one
+only if the words before and after it fit a suspended hyphen.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _WORD_BEGINNINGS = "-\u2010([\"'„“«"
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """The conjunctions of a language, and `common` words that identify it.
+    """The conjunctions of a language, and words that identify it."""
 
-    `doubtful` conjunctions may also be the endings of words.
-    """
-
+    # Conjunctions that no word ends in.
     always: frozenset[str] = frozenset()
+    # Conjunctions that are also endings of words.
     doubtful: frozenset[str] = frozenset()
+    # Frequent words.
     common: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The content of assets/words/suspended.toml, which says what the lists are."""
+    """The lists of assets/words/suspended.toml, which are explained there."""
 
     languages: Mapping[str, _Language]
     first_parts: frozenset[str]
@@ -51,7 +51,7 @@ def _read_words() -> _Words:
     languages = {}
     general_lists = {}
     for key, value in content.items():
-        # A table of lists is that of a language.
+        # The value is a list of words, or a table with the lists of a language.
         if isinstance(value, str):
             general_lists[key] = frozenset(value.split())
         else:
@@ -61,9 +61,10 @@ def _read_words() -> _Words:
 
 
 def language_of(words: Mapping[str, int]) -> str:
-    """Return the language of most of the commonest words of a text, as an ISO 639-1 code.
+    """Return the language whose common words occur most often in a text, as an ISO 639-1 code.
 
-    Empty if no language is known. `words` counts the words of the text, in lower case.
+    `words` counts the words of the text, in lower case. Empty if it has no common word of any
+    language.
     """
     counts: Counter[str] = Counter()
     for code, language in _read_words().languages.items():
@@ -91,12 +92,12 @@ def is_suspended(
         return False
     if conjunction in lists.of_any_language:
         return True
-    of_language = lists.languages.get(language, _Language())
-    if following.casefold() in of_language.common:
+    language_lists = lists.languages.get(language, _Language())
+    if following.casefold() in language_lists.common:
         return False
-    if right in lists.single_letters or conjunction in of_language.always:
+    if right in lists.single_letters or conjunction in language_lists.always:
         return True
-    doubtful = of_language.doubtful
+    doubtful = language_lists.doubtful
     if not language:
         doubtful = _list_all_conjunctions()
     if conjunction not in doubtful:

@@ -1,4 +1,4 @@
-"""Limits of the files in an archive of any kind, and reasons to leave files out."""
+"""Limits for the files in an archive of any kind, and reports on files that are left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a member is hidden or was left by a system, so no person put it there."""
+    """Tell whether a member is a hidden file, or one that macOS or Windows added."""
     file_name = name.rpartition("/")[2]
     return file_name.startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER)
 

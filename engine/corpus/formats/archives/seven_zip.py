@@ -92,7 +92,9 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
 
 
 def _fits(password: str, file: IO[bytes], archive: Any) -> bool:
-    """Tell whether a password unpacks the smallest file of an archive; any fits if all are empty.
+    """Tell whether a password unpacks the smallest file of an archive that is not empty.
+
+    Any password does if all files are empty.
 
     py7zr opens an archive with any password, unless its list of files is encrypted, too.
     """
@@ -107,10 +109,10 @@ def _fits(password: str, file: IO[bytes], archive: Any) -> bool:
 
 
 def _refuse(member: Any, archive_size: int, budget: UnpackBudget) -> LeftOut | None:
-    """Return why a member is left out before it is unpacked, None if it is not, or if it is hidden.
+    """Return why a member must not be unpacked, None if it may be, or if it is hidden.
 
-    `member` is py7zr's ArchiveFile, and `archive_size` the number of bytes of the whole archive:
-    the packed size of one of several files that are packed together is not known.
+    `member` is py7zr's ArchiveFile. `archive_size` is the number of bytes of the whole archive,
+    which stands for the packed size of the member: files are packed together, so that is not known.
     """
     name = member.filename
     if refused := refuse_outside(name):
@@ -135,9 +137,9 @@ def _unpack(
 ) -> Iterator[Finding]:
     """Yield members of an archive, unpacked in batches of at most `max_batch_size` bytes.
 
-    They are packed together, so each batch unpacks the archive from its beginning: few large
-    batches are fast, and their size bounds the memory. `members` are py7zr's ArchiveFiles, whose
-    `uncompressed` is a number of bytes.
+    The files of an archive are packed together, so py7zr unpacks it from its beginning for each
+    batch. Large batches are therefore fast; their maximum size bounds the memory. `members` are
+    py7zr's ArchiveFiles, whose `uncompressed` is a number of bytes.
     """
     batch: list[Any] = []
     batch_size = 0
@@ -158,7 +160,7 @@ def _unpack(
 
 
 def _unpack_batch(file: IO[bytes], password: str | None, batch: Sequence[Any]) -> Iterator[Finding]:
-    """Yield each file of a batch, or that it is damaged if it is not whole."""
+    """Yield each file of a batch, or report that it is damaged if some of its bytes are missing."""
     from py7zr import SevenZipFile
 
     from engine.corpus.formats.archives.unpacked import UnpackedFiles

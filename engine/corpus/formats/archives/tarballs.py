@@ -77,10 +77,10 @@ READER = TarReader()
 
 
 class _DecompressedStream(RawIOBase):
-    """The unpacked bytes of a file, with the first block as `head`.
+    """The unpacked bytes of a file; `head` is the first block of them.
 
-    Each read gives the next bytes that `read1` unpacks, even if they are few: gathering as many as
-    are asked for would lose them if damage follows.
+    A read returns what one call of `read1` unpacks, even if that is less than was asked for.
+    Reading on until the buffer is full would lose these bytes if damage follows.
     """
 
     def __init__(self, decompressor: Any) -> None:
@@ -107,9 +107,9 @@ class _DecompressedStream(RawIOBase):
 
 
 def _find_compression(file: IO[bytes]) -> str:
-    """Return how a file is compressed, gz, xz, bz2 or zst, by its first bytes; empty if it is not.
+    """Return how a file is compressed, by its first bytes: gz, xz, bz2, zst, or empty if it is not.
 
-    The file is then read from its beginning again.
+    Leaves the file at its beginning.
     """
     head = file.read(8)
     file.seek(0)
@@ -134,7 +134,7 @@ def _open_decompressed(file: IO[bytes], compression: str) -> Any:
 
 
 def _import_zstd() -> Any:
-    """Return the module of the standard library, or its backport."""
+    """Return the module `zstd` of the standard library, or its backport for older versions."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -143,7 +143,7 @@ def _import_zstd() -> Any:
 
 
 def _list_errors(compression: str) -> tuple[type[BaseException], ...]:
-    """Return the errors that reading a damaged file raises."""
+    """Return the errors that reading a damaged file of this compression may raise."""
     if compression == "zst":
         return (*_DAMAGED, _import_zstd().ZstdError)
     return _DAMAGED
@@ -162,7 +162,7 @@ def _is_archive(head: bytes) -> bool:
 def _read_single_file(
     path: Path, content: IO[bytes], packed_size: int, compression: str, budget: UnpackBudget
 ) -> Finding:
-    """Return the file in a .gz, .xz, .bz2 or .zst: `notes.txt` of `notes.txt.gz`."""
+    """Return the file in a .gz, .xz, .bz2 or .zst file: `notes.txt` in `notes.txt.gz`."""
     name = path.stem
     try:
         unpacked = read_bounded(content.read, budget.max_member_size)

@@ -33,7 +33,7 @@ from engine.corpus.text.metadata import (
     title_from_name,
 )
 
-# Number of bytes in which a declaration is looked for: on some pages it follows long scripts.
+# Number of bytes in which the encoding is looked for: on some pages it is named after long scripts.
 _BEGINNING = 2**18
 # `<?xml version="1.0" encoding="iso-8859-1"?>`
 _XML_ENCODING = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']\s*([\w.:-]+)""")
@@ -91,16 +91,16 @@ _MARKUP = re.compile(
     re.IGNORECASE,
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
-# Blocks that are written in another way than a paragraph.
+# Elements whose blocks are not written as paragraphs: headings and list items.
 _KINDS = frozenset({*_HEADINGS, "li"})
-# What the text of an element is, if it is a phrase.
+# What the text of an element is if it is short, by the name of the element.
 _ORIGINS: dict[str, Origin] = {
     "a": "link",
     "caption": "caption",
     "dt": "glossary",
     "figcaption": "caption",
 }
-# An element with as many pieces of text (see `read_line`) is more than a phrase.
+# An element with this many pieces of text (see `read_line`) holds more than a phrase.
 _MAX_MARKED_PIECES = 100
 # How an `<ol type=…>` counts.
 _LIST_FIGURES = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
@@ -176,7 +176,7 @@ def render_text(source: str) -> str:
 
 
 def show_markup(text: str) -> str:
-    """Return a value of a table or an export as text: rendered if it holds HTML, else unchanged."""
+    """Return a cell or value as text: rendered if it holds HTML, as in exports, else unchanged."""
     return render_text(text) if _MARKUP.search(text) else text
 
 
@@ -242,8 +242,9 @@ class _BlockCollector:
 
     def walk(self, root: Element) -> None:
         """Collect the blocks below `root`."""
-        # What is still to be walked, the next last. Below the contents of a block lies a bool that
-        # ends it: True if it is one of `_KINDS`, which then does not hold for what follows.
+        # What is still to be walked, the next node last. A bool marks the end of the block whose
+        # contents lie above it. True: the block is a heading or a list item, and so its kind and
+        # its label end with it.
         stack: list[Element | str | bool] = [root]
         while stack:
             node = stack.pop()
@@ -290,8 +291,10 @@ class _BlockCollector:
         parent = item.parent
         if parent is None or parent.name != "ol":
             return "-"
-        before = self._last_numbers.get(parent, parse_whole_number(parent.get("start"), 1) - 1)
-        number = parse_whole_number(item.get("value"), before + 1)
+        previous_number = self._last_numbers.get(
+            parent, parse_whole_number(parent.get("start"), 1) - 1
+        )
+        number = parse_whole_number(item.get("value"), previous_number + 1)
         self._last_numbers[parent] = number
         figures = _LIST_FIGURES.get(parent.get("type"), "decimal")
         return f"{format_number(number, figures)}."

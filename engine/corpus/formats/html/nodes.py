@@ -35,6 +35,7 @@ _LEFT_OUT = frozenset(
 # The texts in these elements are dropped when a page is parsed; `rt` and `rp` are the small letters
 # that give the pronunciation above others.
 _TEXTLESS = frozenset({"script", "style", "template", "rt", "rp"})
+# Elements that begin and end a block of text.
 BLOCKS = frozenset(
     {
         "address",
@@ -88,8 +89,8 @@ BLOCKS = frozenset(
     }
 )
 
-# Raised text, such as `vertical-align: super` and `vertical-align: 0.4em`. Less than 2 px or 0.2 em
-# only adjusts a line.
+# Raised text, such as `vertical-align: super` and `vertical-align: 0.4em`. Values below 2 px or
+# 0.2 em only adjust the line.
 _RAISED_STYLE = re.compile(
     r"vertical-align\s*:\s*(?:super|text-top|(?:[2-9]|[1-9]\d|0?\.[2-9])[\d.]*(?:px|pt|r?em|ex|%))",
     re.IGNORECASE,
@@ -101,7 +102,7 @@ _FONT_FAMILY = re.compile(
     r"(?:^|[;\s])font(?:-family\s*:|\s*:[^;]*?\d[\w.%]*(?:/\S+)?)\s*[\"']?([^;,\"']+)",
     re.IGNORECASE,
 )
-_MAX_TEXT_BEFORE = 20  # characters
+_MAX_TEXT_BEFORE = 20  # characters before raised text that decide how it is written
 # Maximum number of rules of a style sheet that are examined.
 _MAX_RULES = 500
 # Kinds of `<input>` whose value is not shown, is no text, or is the label of a button.
@@ -129,10 +130,11 @@ class Element:
 
 
 class _TextStyle(NamedTuple):
-    """How the texts in an element are written: raised, and in which symbol font, if any."""
+    """How the texts in an element are shown."""
 
     element: Element
     is_raised: bool
+    # The name of the symbol font, empty for a font of letters.
     symbol_font: str
 
 
@@ -144,16 +146,16 @@ class ParsedPage(NamedTuple):
 
 
 class _TreeBuilder:
-    """A target for the events of lxml's parser, which builds a `ParsedPage` without comments.
+    """Builds a `ParsedPage` from the events of lxml's parser.
 
-    Symbol fonts and raised texts become characters on the way. This is many times faster than
-    lxml's own tree, and changing that.
+    Comments are left out, and letters in symbol fonts and raised texts are replaced by the
+    characters that they show. This is many times faster than changing lxml's own tree.
     """
 
     def __init__(self) -> None:
         self._current = Element("", {}, None)
         self._page = ParsedPage(self._current, [self._current])
-        # How many elements around the current place drop their texts.
+        # How many of the elements around the current place are `_TEXTLESS`.
         self._textless_depth = 0
         # The styles at the current place, the innermost last.
         self._styles: list[_TextStyle] = []
@@ -175,7 +177,7 @@ class _TreeBuilder:
             self._begin_style(element)
 
     def _begin_style(self, element: Element) -> None:
-        """Add the style of an element if it differs from the style around it."""
+        """Note the style of an element if it differs from the style around it."""
         css = element.get("style")
         outer = _TextStyle(element, is_raised=False, symbol_font="")
         if self._styles:
@@ -247,12 +249,12 @@ def parse_page(source: str) -> ParsedPage:
 
 
 def is_shown(element: Element) -> bool:
-    """Tell whether an element itself is shown; it may be in one that is not."""
+    """Tell whether an element is shown if the elements around it are."""
     return element.name not in _LEFT_OUT and "hidden" not in element.attributes
 
 
 def find_contents(element: Element) -> list[Element | str]:
-    """Return what an element shows: its contents, or what is filled into a field of a form."""
+    """Return what an element shows: its contents, or the value of a form field."""
     if element.name == "input":
         return [f" {_read_input(element)} "]
     if element.name == "select":
@@ -272,7 +274,7 @@ def _read_input(field: Element) -> str:
 
 
 def _find_selected_options(menu: Element) -> list[Element | str]:
-    """Return the selected options of a menu, or the first one, each between blanks."""
+    """Return the selected options of a menu, by default the first one, each between blanks."""
     options: list[Element] = []
     for inner in menu.contents:
         if isinstance(inner, Element):
@@ -295,7 +297,8 @@ def join_lines(text: str) -> str:
 def read_line(element: Element, max_pieces: int = sys.maxsize) -> str:
     """Return all that an element shows on one line; only blocks and line breaks separate words.
 
-    Empty for an element of `max_pieces` or more: one for each text in it, two for each element.
+    Empty if the element has `max_pieces` pieces or more: each text in it counts as one piece, each
+    element as two.
     """
     pieces = list(islice(_read_pieces(element, " "), max_pieces))
     if len(pieces) < max_pieces:

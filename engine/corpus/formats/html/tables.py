@@ -13,7 +13,7 @@ from engine.corpus.text.blocks import format_table
 _MAX_SPAN = 50
 # Maximum number of columns that a row may get from cells that span several.
 _MAX_SPANNED_ROW = 200
-# Maximum length of a cell that spans rows and is repeated in each.
+# A cell that spans several rows is repeated in each of them if it has at most so many characters.
 _MAX_REPEATED_LENGTH = 60
 
 # Elements of a table that hold its cells.
@@ -21,21 +21,24 @@ _AROUND_CELLS = ("tbody", "thead", "tfoot", "tr", "form", "colgroup")
 
 
 class _Row(NamedTuple):
-    """A row of a table: its element, which is a cell if that is in no row, and its cells."""
+    """A row of a table."""
 
+    # The `tr`, or the first cell of the row if the page has no `tr` around it.
     element: Element
     cells: list[Element]
 
 
 class _Span(NamedTuple):
-    """What a cell leaves in the column below: further rows that it spans, its text if short."""
+    """What a cell with `rowspan` leaves in the rows below it, in one column."""
 
+    # How many further rows the cell spans.
     rows: int
+    # What stands in these rows: the text of the cell if it is short, else nothing.
     text: str
 
 
-# Flags of what an element contains. Headings, sections and the like stand in no table of data, so
-# they show that a table only serves for layout.
+# Flags of what an element contains. `_LAYOUT`: headings, sections and the like, which no table of
+# data contains, so that the table only serves for layout.
 _LAYOUT = 1
 _HEADER_CELL = 2
 _LIST = 4
@@ -52,10 +55,10 @@ _CONTENT_OF = {
 
 
 class Tables:
-    """A reader of the tables of a page, whose `elements` are in the order of the page.
+    """Reads the tables of a page, whose `elements` are in the order of the page.
 
-    One pass over them finds the flags of what each contains: tables may nest thousands deep, and
-    looking into each would take quadratic time.
+    A single pass over all elements finds what each of them contains: tables may nest thousands
+    deep, and searching each table would take quadratic time.
     """
 
     def __init__(self, elements: Sequence[Element]) -> None:
@@ -67,7 +70,7 @@ class Tables:
                 self._contents[element.parent] = self._contents.get(element.parent, 0) | flags
 
     def read(self, table: Element) -> str | None:
-        """Return a table as lines: its caption and what is outside its cells, then its rows.
+        """Return a table as lines: the texts outside its cells, such as its caption, then its rows.
 
         None for a table that only serves for layout.
         """
@@ -108,7 +111,7 @@ class Tables:
 
 
 def _format_rows(rows: list[_Row]) -> str:
-    """Return rows as lines, each with the texts of the cells that reach into it from above."""
+    """Return rows as lines; a short cell that spans several rows is repeated in each of them."""
     lines: list[list[str]] = []
     has_header = False
     group: Element | None = None
@@ -136,7 +139,7 @@ def _build_line(
 ) -> tuple[list[str], dict[int, _Span]]:
     """Return the text of each column of a row, and the spans that reach into the next row.
 
-    `spans` are those that reach into this row, by column.
+    `spans` are the spans of cells above that reach into this row, by column.
     """
     line: list[str] = []
     next_spans: dict[int, _Span] = {}

@@ -1,6 +1,7 @@
 """Mails, mailboxes, and web pages saved as .mhtml, which have the structure of mails.
 
-Attachments are files of their own. `kind` is the media type of a part, such as `text/html`.
+Attachments are read as files of their own. In these modules `kind` is the media type of a part,
+such as `text/html`.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     **MEDIA_TYPES,
 }
 _SIGNED = ("application/pkcs7-mime", "application/x-pkcs7-mime")
-# Names of a signed part that is the mail, not a signed file attached to it.
+# Names of a signed part that is the mail itself. Any other name is that of an attached file.
 _SIGNED_MAIL_NAMES = ("", "smime.p7m")
-# Maximum number of signatures around each other.
+# Maximum number of signatures within each other.
 _MAX_SIGNED_DEPTH = 5
 
 
@@ -115,9 +116,9 @@ class MailReader:
 
 
 class MailboxReader:
-    """A reader of a mailbox (mbox), in which every mail is a document, named by its number.
+    """A reader of a mailbox (mbox); its mails are named by their numbers: `0001.eml`.
 
-    Of each mail the first `max_length` bytes are read.
+    Only the first `max_length` bytes of each mail are read.
     """
 
     def __init__(self, max_length: int = _MAX_MAIL_LENGTH) -> None:
@@ -141,10 +142,10 @@ MAILBOX_READER = MailboxReader()
 
 
 def _split_mailbox(file: BinaryIO, max_length: int) -> Iterator[bytes]:
-    """Yield every mail of a mailbox, without the line that separates it from the previous mail.
+    """Yield the first `max_length` bytes of every mail, without the lines that separate mails.
 
-    That is a line `From …` after an empty line; a header follows all but the first. What precedes
-    the first is a mail only if it looks like one.
+    Such a line begins with `From ` and follows an empty line. A header must come after it, except
+    after the first one. Text before the first separator is a mail only if it looks like one.
     """
     lines: list[bytes] = []
     size = 0
@@ -176,7 +177,7 @@ def _split_mailbox(file: BinaryIO, max_length: int) -> Iterator[bytes]:
 def _parse_date(text: str) -> float | None:
     """Return a `Date` field as seconds since the epoch, None if it is not a date.
 
-    UTC is assumed without a zone, or with -0000.
+    A date without a zone, or with -0000, is taken as UTC.
     """
     try:
         date = email.utils.parsedate_to_datetime(text)
@@ -188,10 +189,10 @@ def _parse_date(text: str) -> float | None:
 
 
 def _open_signed_parts(message: Message, depth: int = 0) -> None:
-    """Replace the parts that S/MIME has signed by their content, in place.
+    """Replace each part of a message that S/MIME has signed by its content, in place.
 
-    Parts that are encrypted or damaged stay, and are files of their own. So do signed files that
-    are attached to a mail, such as `offer.pdf.p7m`: their content is no part of the mail.
+    Encrypted and damaged parts stay, and are read as attachments. So are signed files that are
+    attached to a mail, such as `offer.pdf.p7m`: their content is not part of the mail's text.
     """
     if depth > _MAX_SIGNED_DEPTH:
         return
@@ -231,7 +232,7 @@ def _read_attachments(
         content = _read_content(part)
         name = _choose_file_name(part, number, fields.read_file_name(part))
         if content.startswith(TNEF):
-            # Its text is in that of the mail.
+            # Its text is already part of the mail's text (`MailReader.read`).
             for file in unpack_mail(content, Path(name)).files:
                 yield Member(f"{name}/{file.path}", file.data)
         else:
@@ -254,13 +255,13 @@ def _read_content(part: Message) -> bytes:
 def _choose_file_name(part: Message, number: int, name: str) -> str:
     """Return the name of an attachment, with the ending of its media type if it has no known one.
 
-    `name` is what the mail calls it, empty for `attachment-` and its number.
+    `name` is what the mail calls it; if empty, its name is `attachment-` and its number.
     """
     kind = part.get_content_type()
     is_mail_within = kind in MAILS
-    own_ending = ending_of(name)
-    is_known = own_ending in FORMATS or own_ending in IMAGES
-    is_text = kind == "text/plain" and own_ending != ""
+    ending_in_name = ending_of(name)
+    is_known = ending_in_name in FORMATS or ending_in_name in IMAGES
+    is_text = kind == "text/plain" and ending_in_name != ""
     if name and (is_known or is_text) and not is_mail_within:
         return name
     name = name or f"attachment-{number}"

@@ -1,4 +1,7 @@
-"""The text of a mail: of its parts those that a mail program shows, and of several forms one."""
+"""The text of a mail: what a mail program shows of it.
+
+If a mail has its body in several forms, such as plain text and HTML, one of them is chosen.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from engine.corpus.formats.plain import decode_as
 MAX_FIELD_LENGTH = 2000  # characters
 # Kinds of text that have a reader of their own, and are files.
 _READ_AS_FILES = ("text/csv", "text/rtf")
-# Parts of a saved page that show no text and are no files.
+# Parts of a saved web page that show no text and are not attachments either.
 _PAGE_RESOURCES = (
     "text/css",
     "text/javascript",
@@ -30,20 +33,20 @@ _PAGE_RESOURCES = (
     "application/x-javascript",
     "text/x-amp-html",
 )
-# A picture of fewer bytes in a written page is a logo, a line or a face.
+# A picture of fewer bytes in an HTML body is taken for a logo, a line or an emoji.
 _MIN_PICTURE = 16 * 1024
 _SIGNATURE_LINE = "-- "
 # Share of the words of one form of a body that another form may lack.
 _MAX_NEW_WORDS = 0.2
-# A word between blanks, or one letter of Chinese, Japanese or Korean, which have no blanks.
+# A word; of Chinese, Japanese and Korean, which have no blanks, each letter counts as one.
 _WORDS = re.compile("[^\\W\u3040-\u9fff\uac00-\ud7a3]+|[\u3040-\u9fff\uac00-\ud7a3]")
 
 
 class MailBody:
-    """A reader of the text that a mail shows.
+    """Reads the text that a mail shows.
 
-    `part_ids` holds the ids of the parts that are in the text or show nothing; all others are
-    files. `notes` are about encodings, for the ledger.
+    `part_ids` holds the `id()` of each part that is in the text or shows nothing; all other parts
+    are attachments. `notes` say, for the ledger, what was guessed of encodings.
     """
 
     def __init__(self, path: Path, fields: FieldDecoder) -> None:
@@ -53,9 +56,9 @@ class MailBody:
         self.notes: list[str] = []
 
     def read(self, part: Message, within: str = "", depth: int = 0) -> str:
-        """Return the text that a part with all parts in it shows, empty for attachments.
+        """Return the text that a part shows with all parts in it, empty for attachments.
 
-        `within` is the media type of the part around it, and `depth` the number of those.
+        `within` is the media type of the part around it, and `depth` how many parts are around it.
         """
         kind = part.get_content_type()
         content = part.get_payload()
@@ -77,7 +80,7 @@ class MailBody:
 
     def _read_leaf(self, part: Message, kind: str, within: str) -> str:
         """Return the text of a part without parts in it, empty if it is not text."""
-        # Elsewhere these fields say how the mail was delivered.
+        # In all other parts, the fields only say how the mail was delivered.
         fields = ""
         if within.startswith("message/"):
             fields = self._read_content_fields(part)
@@ -95,9 +98,9 @@ class MailBody:
         return text.strip() or fields
 
     def _read_content_fields(self, part: Message) -> str:
-        """Return the header fields that are the content of a part.
+        """Return the header fields of a part as lines `name: value`.
 
-        This is so in a report that a mail did not arrive.
+        In a report that a mail did not arrive, they are the content of a part.
         """
         lines: list[str] = []
         for name, value in part.raw_items():
@@ -109,10 +112,10 @@ class MailBody:
 
 
 def _choose_forms(parts: list[Message], texts: list[str]) -> list[str]:
-    """Choose among the forms of one body; `texts` are those of its `parts`.
+    """Return the `texts` to keep of the forms of one body, which are its `parts`.
 
-    This is the plain one if it says as much, else the written page, or both if each says something
-    of its own. Other forms, such as an appointment, are kept as well.
+    The plain text is kept alone if it says as much as the HTML page, the page alone if it says as
+    much as the plain text, else both. Other forms, such as an appointment, are always kept.
     """
     plain: list[int] = []
     pages: list[int] = []
@@ -131,22 +134,23 @@ def _choose_forms(parts: list[Message], texts: list[str]) -> list[str]:
 
 
 def says_more(text: str, other: str) -> bool:
-    """Tell whether one form of a body has more than a few words that another one lacks."""
+    """Tell whether a form of a body has more than a few words that the `other` form lacks."""
     words = _find_words(text)
     return len(words - _find_words(other)) > _MAX_NEW_WORDS * len(words)
 
 
 def _find_words(text: str) -> set[str]:
+    """Return the different words of a text."""
     return set(_WORDS.findall(text))
 
 
 def _is_attached(part: Message) -> bool:
-    """Tell whether a part is a file, which has a name or is declared as one."""
+    """Tell whether a part is an attachment: declared as one, or with a file name."""
     return part.get_content_disposition() == "attachment" or find_file_name(part) != ""
 
 
 def _is_decoration(part: Message) -> bool:
-    """Tell whether a part of a written page is a picture without a name, or too small for words."""
+    """Tell whether a part of an HTML body is a picture that is nameless or too small for words."""
     if not part.get_content_type().startswith("image/"):
         return False
     if part.get_content_disposition() == "attachment":
@@ -172,10 +176,10 @@ def _decode_part(data: bytes, kind: str, charset: str, path: Path) -> tuple[str,
 
 
 def _unwrap_lines(part: Message, text: str) -> str:
-    """Return a text without the line ends that a mail program put into words (RFC 3676).
+    """Return the text of a part without line ends that a mail program put into words (RFC 3676).
 
-    `delsp` declares that the blank at the end of such a line was put in, too. Without it, lines end
-    between words.
+    The parameter `delsp=yes` declares such line ends, and that a blank was put before each of them.
+    Without it, lines end between words, and the text is returned unchanged.
     """
     is_flowed = str(part.get_param("format")).lower() == "flowed"
     if is_flowed and str(part.get_param("delsp")).lower() == "yes":
@@ -186,12 +190,12 @@ def _unwrap_lines(part: Message, text: str) -> str:
 def _join_flowed_lines(text: str) -> str:
     """Join each line that ends in a blank with the next one, without that blank.
 
-    Empty lines, the line before a signature and lines that are quoted stay as they are.
+    Empty lines, quoted lines and the line `-- ` above a signature stay as they are.
     """
     pieces: list[str] = []
     goes_on = False
-    for ended_line in text.split("\n"):
-        line = ended_line.removesuffix("\r")
+    for raw_line in text.split("\n"):
+        line = raw_line.removesuffix("\r")
         is_fixed = line.isspace() or line.startswith(">") or line == _SIGNATURE_LINE
         if goes_on and line and not is_fixed:
             pieces[-1] = pieces[-1].removesuffix(" ")

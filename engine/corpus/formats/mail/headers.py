@@ -26,7 +26,7 @@ _ENCODED_WORD = re.compile(
 """An encoded word, such as `=?utf-8?Q?caf=C3=A9?=`; the last one of a field may lack its end."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]*={0,3}\s*")
 _QUOTED_BYTE = re.compile(rb"=([0-9A-Fa-f]{2})")
-# What switches ISO-2022-JP to another set of letters.
+# The escapes with which ISO-2022-JP changes to another set of characters.
 _JAPANESE_ESCAPE = re.compile(r"\x1b(?:\$[@B]|\([BJI])")
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 # Fields of a part and their parameters that name its file.
@@ -81,9 +81,9 @@ def write_mail(header: Mapping[str, str], body: str) -> str:
 class FieldDecoder:
     """A decoder of the header fields of one message.
 
-    Bytes without a declared encoding, or with a wrong one, are in UTF-8, else in an encoding that
-    the message names for one of its parts, else in the most likely encoding of all such bytes of
-    its header.
+    Bytes without a declared encoding, or with a wrong one, are decoded as UTF-8 if they are valid,
+    else from an encoding that the message names for one of its parts, else from the encoding that
+    is most likely for all such bytes in the header.
 
     A raw value is a field as Python's parser gives it, with a lone surrogate for each byte beyond
     ASCII.
@@ -115,7 +115,10 @@ class FieldDecoder:
         return self.decode(_find_raw_field(message, name))
 
     def decode(self, value: str, *, is_first: bool = True) -> str:
-        """Return a raw value as shown, on one line, with its encoded words decoded if possible."""
+        """Return a raw value on one line, with its encoded words decoded if possible.
+
+        `is_first` is False if the value was decoded once already: some programs encode it twice.
+        """
         pieces: list[str] = []
         words: list[_EncodedWord] = []
         end = 0
@@ -133,7 +136,6 @@ class FieldDecoder:
         pieces += [self._decode_words(words), self._decode_raw(value[end:])]
         text = _squeeze("".join(pieces))
         if is_first and text != value and _ENCODED_WORD.fullmatch(text):
-            # Some programs encode a value twice.
             return self.decode(text, is_first=False)
         return text
 
@@ -165,8 +167,8 @@ class FieldDecoder:
     def _decode_parameter(self, value: str | tuple[str | None, str | None, str]) -> str:
         """Return the text of a parameter on one line.
 
-        One that names its encoding (RFC 2231) is a tuple of that, a language, and a text with one
-        character per byte.
+        `value` is as Python's `get_param` returns it. If the parameter names its encoding (RFC
+        2231), that is (encoding, language, text with one character for each byte).
         """
         if isinstance(value, tuple):
             charset, _, text = value
@@ -175,7 +177,7 @@ class FieldDecoder:
             return _squeeze(text)
         name = self.decode(value)
         if _PERCENT.search(name):
-            # Some programs write a name as in the address of a page.
+            # Some programs write a name as in a URL: `caf%C3%A9.pdf`.
             with suppress(UnicodeError):
                 return _squeeze(unquote_to_bytes(name).decode("utf-8"))
         return name
@@ -186,8 +188,10 @@ class FieldDecoder:
         Some programs split a character between two words, so their bytes are joined first.
         """
         texts: list[str] = []
-        for charset, same in groupby(words, lambda word: word.charset):
-            texts.append(self._decode_bytes(b"".join(_decode_word_bytes(same)), charset))
+        for charset, words_of_charset in groupby(words, lambda word: word.charset):
+            texts.append(
+                self._decode_bytes(b"".join(_decode_word_bytes(words_of_charset)), charset)
+            )
         return "".join(texts)
 
     def _decode_bytes(self, data: bytes, charset: str) -> str:
@@ -204,7 +208,7 @@ class FieldDecoder:
         return data.decode("cp1252", "replace")
 
     def _guess_encodings(self, data: bytes) -> Iterator[str]:
-        """Yield the likely encodings of the message's bytes, its header's, and `data` alone."""
+        """Yield guesses: from the header and body together, from the header, from `data` alone."""
         header = self._undeclared_header_bytes
         if self._legacy_body_bytes:
             yield guess_encoding(header + b"\n" + self._legacy_body_bytes)
@@ -219,10 +223,11 @@ def _squeeze(text: str) -> str:
 
 
 def decode_declared(data: bytes, charset: str) -> str | None:
-    """Decode bytes as UTF-8 if they are valid, whatever `charset` says, else in the charset.
+    """Decode bytes as UTF-8 if they are valid UTF-8, whatever `charset` says, else from `charset`.
 
-    None if they are valid in neither. A charset in which a word may be valid UTF-8 by chance comes
-    first, unless the word would have a letter of three bytes.
+    None if they are valid in neither. The charset goes first if it is one of `_MAY_LOOK_LIKE_UTF8`,
+    in which a word may be valid UTF-8 by chance. If a letter would take three bytes in UTF-8, that
+    is no chance.
     """
     codec = find_codec(charset)
     # UTF-16 has a NUL in nearly every text; without one, the text was converted afterwards.
@@ -296,14 +301,14 @@ def _decode_base64(packed: str) -> bytes:
     """Decode base64 whatever its padding, without incomplete bytes."""
     packed = packed.rstrip("=")
     if len(packed) % 4 == 1:
-        # A single letter at the end has six bits, which make no byte.
+        # A single letter at the end stands for six bits only, which do not make a byte.
         packed = packed[:-1]
     padding = "=" * (-len(packed) % 4)
     return b64decode(packed + padding)
 
 
 def _decode_strictly(data: bytes, codec: str) -> str | None:
-    """Return the text of bytes, None if they are not valid in a codec, or if that is unknown."""
+    """Return the text of bytes; None if they are not valid in the codec, or if Python lacks it."""
     with suppress(UnicodeError, LookupError, ValueError):
         return data.decode(codec)
     return None

@@ -46,7 +46,7 @@ _RTF_DICTIONARY = (
     b"\r\n"
     rb"\par \pard\plain\f0\fs20\b\i\u\tab\tx"
 )
-"""What packed RTF may refer to before it has written anything."""
+"""The text that references in packed RTF may point into before anything was unpacked."""
 _RTF_WINDOW = 4096  # bytes
 
 
@@ -58,7 +58,10 @@ def find_codec_of_page(number: int) -> str:
 
 
 def decode_text(value: bytes, codec: str) -> str:
-    """Return a text property; one in a code page may be in UTF-8 all the same."""
+    """Return a text property, decoded by `codec`.
+
+    A property that should be in a code page is decoded as UTF-8 if it is valid UTF-8.
+    """
     text = None
     if codec != UNICODE:
         text = decode_declared(value, codec)
@@ -78,9 +81,10 @@ def read_packed_rtf(packed: bytes, path: Path) -> str:
 def unpack_rtf(packed: bytes) -> bytes:
     """Unpack RTF that was packed according to [MS-OXRTFCP].
 
-    Each bit of a byte of flags tells whether a literal byte follows or a reference: 12 bits of a
-    place in the last 4,096 bytes that were unpacked, and 4 bits of a length. A reference to the
-    place where the next byte goes ends the text. Raises ValueError or LookupError if it is damaged.
+    A byte of eight flags precedes eight items. Flag 0: the item is one literal byte. Flag 1: it is
+    a reference of two bytes, of which 12 bits are a position in the last 4,096 unpacked bytes and 4
+    bits a length. A reference to the position of the next byte ends the text. Raises ValueError or
+    LookupError if the data are damaged.
     """
     kind = packed[8:12]
     if kind == b"MELA":
@@ -88,22 +92,22 @@ def unpack_rtf(packed: bytes) -> bytes:
     if kind != b"LZFu":
         raise ValueError("a body in RTF that is packed in an unknown way")
     text = bytearray(_RTF_DICTIONARY)
-    at = _RTF_HEADER
-    while at < len(packed):
-        flags = packed[at]
-        at += 1
+    position = _RTF_HEADER
+    while position < len(packed):
+        flags = packed[position]
+        position += 1
         for bit in range(8):
             if not flags >> bit & 1:
-                text += packed[at : at + 1]
-                at += 1
+                text += packed[position : position + 1]
+                position += 1
                 continue
-            reference = int.from_bytes(packed[at : at + 2], "big")
-            at += 2
+            reference = int.from_bytes(packed[position : position + 2], "big")
+            position += 2
             distance = (len(text) - (reference >> 4)) % _RTF_WINDOW
             if not distance:
                 return bytes(text[len(_RTF_DICTIONARY) :])
             length = (reference & 15) + 2
-            # Byte by byte, since a reference may reach into what it writes itself.
+            # Byte by byte, since a reference may include bytes that it writes itself.
             for _ in range(length):
                 text.append(text[-distance])
     return bytes(text[len(_RTF_DICTIONARY) :])

@@ -89,13 +89,12 @@ READER = OutlookReader()
 
 
 class _OutlookMail(NamedTuple):
-    """A mail in a compound file: the file's own if `folder` is empty, or one attached to it.
-
-    `folder` ends in a slash. `path` is that of the file.
-    """
+    """A mail in a compound file: the mail that the file is, or one attached to it."""
 
     compound: CompoundFile
+    # The folder of an attached mail in the compound file, with a slash at its end; else empty.
     folder: str
+    # The path of the file.
     path: Path
 
     def read(self) -> Iterator[Finding]:
@@ -151,16 +150,16 @@ class _OutlookMail(NamedTuple):
         metadata = {"title": header["Subject"], "authors": sender, "created_at": header["Date"]}
         return build_document(path, "msg", Text(text), metadata)
 
-    def _explain(self, empty: str) -> tuple[Kind, str]:
-        """Return why something is missing: because of damage, else `empty`."""
+    def _explain(self, reason_if_undamaged: str) -> tuple[Kind, str]:
+        """Return (kind, reason) for a missing part: damage if any, else `reason_if_undamaged`."""
         if self.compound.lost:
             return "damaged", describe_damage(self.compound.lost)
-        return "empty", empty
+        return "empty", reason_if_undamaged
 
     def _read_attachments(self, within: str) -> Iterator[Finding]:
         """Yield the attached files and mails, each followed by its own attachments.
 
-        `within` precedes their names: the name of the mail and a slash, if that is attached.
+        `within` precedes their names: the name of this mail and a slash if it is itself attached.
         """
         streams = [
             name.removeprefix(self.folder)
@@ -185,7 +184,7 @@ class _OutlookMail(NamedTuple):
                 yield LeftOut(name, "quarantined", kind, reason)
 
     def _read_body(self) -> str:
-        """Return the text of the first form of the body that has one: plain, a web page, or RTF.
+        """Return the text of the body: its plain form, else its HTML page, else its RTF.
 
         Raises LookupError, ValueError or UnreadableFileError if one is damaged.
         """
@@ -214,12 +213,12 @@ class _OutlookMail(NamedTuple):
         return ""
 
     def _read_text(self, code: str) -> str:
-        """Return a text property, in Unicode or in the mail's code page, empty if it is missing."""
+        """Return a text property by its `code`, such as `0037` (subject); empty if missing."""
         stream = f"{self.folder}__substg1.0_{code}"
-        if wide := self.compound.read(f"{stream}001F"):
-            return decode_text(wide, UNICODE)
-        narrow = self.compound.read(f"{stream}001E")
-        return decode_text(narrow, self._find_codec()) if narrow else ""
+        if unicode_bytes := self.compound.read(f"{stream}001F"):
+            return decode_text(unicode_bytes, UNICODE)
+        code_page_bytes = self.compound.read(f"{stream}001E")
+        return decode_text(code_page_bytes, self._find_codec()) if code_page_bytes else ""
 
     def _read_line(self, code: str) -> str:
         """Return a text property on one line, with its encoded words (RFC 2047) decoded.
@@ -230,7 +229,7 @@ class _OutlookMail(NamedTuple):
         return FieldDecoder(Message()).decode(text)
 
     def _read_first_line(self, codes: Sequence[str]) -> str:
-        """Return the first of some text properties that is not empty, on one line."""
+        """Return the first of several text properties that is not empty, on one line."""
         return next(filter(None, map(self._read_line, codes)), "")
 
     def _find_codec(self) -> str:
@@ -249,7 +248,7 @@ class _OutlookMail(NamedTuple):
     def _read_numbers(self) -> dict[int, int]:
         """Return the values of the numeric properties by tag."""
         properties = self.compound.read(self.folder + _PROPERTIES)
-        header = _HEADER_WITHIN if self.folder else _HEADER_OF_FILE
-        count = max(0, len(properties) - header) // _NUMERIC_PROPERTY.size
-        rows = properties[header : header + count * _NUMERIC_PROPERTY.size]
-        return dict(_NUMERIC_PROPERTY.iter_unpack(rows))
+        header_size = _HEADER_WITHIN if self.folder else _HEADER_OF_FILE
+        count = max(0, len(properties) - header_size) // _NUMERIC_PROPERTY.size
+        records = properties[header_size : header_size + count * _NUMERIC_PROPERTY.size]
+        return dict(_NUMERIC_PROPERTY.iter_unpack(records))

@@ -15,7 +15,7 @@ _ENCODING_NAME = re.compile(r"\s*([\w-]+)")
 
 
 def find_leaves(message: Message, depth: int = 0) -> Iterator[Message]:
-    """Yield the parts that hold something, in order; a mail within the mail counts as one part."""
+    """Yield the parts that contain no other parts, in order; an attached mail is one part."""
     content = message.get_payload()
     is_mail_within = message.get_content_type() == "message/rfc822"
     if is_mail_within or not isinstance(content, list) or depth > MAX_DEPTH:

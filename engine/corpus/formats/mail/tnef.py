@@ -88,7 +88,10 @@ class _Attachment:
     content: bytes = b""
 
     def add(self, attribute: int, value: bytes, codec: str) -> None:
-        """Take the value of an attribute by its id, if it is a name or the content."""
+        """Note the value of an attribute, given its id, if it holds a file name or the content.
+
+        `codec` decodes names that are not in Unicode.
+        """
         if attribute == _FILE_NAME:
             self.name = decode_text(value, codec)
         elif attribute == _FILE_CONTENT:
@@ -96,7 +99,7 @@ class _Attachment:
         elif attribute == _ATTACHMENT_PROPERTIES:
             for prop in _read_properties(value):
                 if prop.id == _CONTENT:
-                    # If it is an object, `_FILE_CONTENT` has only its icon.
+                    # For an object, `_FILE_CONTENT` holds only its icon.
                     is_object = prop.type == _OBJECT_TYPE
                     self.content = prop.value[_GUID_LENGTH:] if is_object else prop.value
                 elif prop.id == _LONG_NAME or (prop.id == _SHOWN_NAME and not self.name):
@@ -123,7 +126,10 @@ READER = TnefReader()
 
 
 def unpack_mail(content: bytes, path: Path) -> PackedMail:
-    """Return what is whole in a winmail.dat: nothing for other content."""
+    """Return the mail and the files in a winmail.dat, as far as it is undamaged.
+
+    Both are empty for other content. `path` is the file that the winmail.dat belongs to.
+    """
     mail = PackedMail()
     codec = WESTERN
     # The sender and the forms of the body, by the ids of their properties.
@@ -184,13 +190,13 @@ def _read_properties(block: bytes) -> Iterator[_Property]:
 
     Numbers, dates and the like, which have a fixed length, are skipped.
     """
-    at = 0
+    position = 0
 
     def take(form: str) -> int:
-        """Read the next number, in a form of `struct`."""
-        nonlocal at
-        (number,) = struct.unpack_from(form, block, at)
-        at += struct.calcsize(form)
+        """Read the next number, in a format of `struct` such as `<I`."""
+        nonlocal position
+        (number,) = struct.unpack_from(form, block, position)
+        position += struct.calcsize(form)
         return int(number)
 
     with suppress(struct.error):
@@ -198,23 +204,23 @@ def _read_properties(block: bytes) -> Iterator[_Property]:
             type = take("<H")
             id = take("<H")
             if id >= _NAMED:
-                at += _GUID_LENGTH
+                position += _GUID_LENGTH
                 has_text_name = take("<I")
-                # The length of a text, or else a number that is the name.
+                # The length of that name, or, if the name is a number, the number itself.
                 length = take("<I")
                 if has_text_name:
-                    at += _pad(length)
+                    position += _pad(length)
             fixed_length = _LENGTHS.get(type & ~_MULTIPLE, 0)
             count = 1
             if type & _MULTIPLE or not fixed_length:
                 count = take("<I")
             if fixed_length:
-                at += fixed_length * count
+                position += fixed_length * count
                 continue
             for _ in range(count):
                 length = take("<I")
-                yield _Property(id, type, block[at : at + length])
-                at += _pad(length)
+                yield _Property(id, type, block[position : position + length])
+                position += _pad(length)
 
 
 def _pad(length: int) -> int:

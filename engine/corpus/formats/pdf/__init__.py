@@ -47,11 +47,11 @@ _PICTURE_OBJECT = re.compile(
 )
 
 _ANNOTATIONS = "comments and fields of its form"
-# Pictures that cover less of a page without any text are a logo.
+# Pictures that cover a smaller share of a page without text are taken for a logo.
 _MIN_COVERED = 0.05
-# Pictures that cover less of a page with some text are an illustration.
+# Pictures that cover a smaller share of a page with a little text are taken for illustrations.
 _MIN_COVERED_BESIDE_TEXT = 0.7
-# Maximum number of letters and digits in the text of a scan: a number, or a date of receipt.
+# Maximum number of letters and digits in the text of a scan: a page number, or a stamp of receipt.
 _MAX_STAMP = 40
 # Maximum number of problems with OCR that a report lists.
 _MAX_PROBLEMS = 3
@@ -60,9 +60,9 @@ _MAX_FORM_DEPTH = 4
 
 
 class PdfReader:
-    """A reader of the text of PDF pages, with OCR, if on, for those that are pictures.
+    """A reader of .pdf files; pages that are pictures are read by OCR if it is on.
 
-    Reading the comments and form fields of a file ends after `annotation_seconds`.
+    Comments and form fields of a file are read for at most `annotation_seconds`.
     """
 
     def __init__(self, annotation_seconds: float = ANNOTATION_SECONDS) -> None:
@@ -130,18 +130,19 @@ def _open(path: Path, content: bytes) -> Any:
 
 @dataclass(slots=True)
 class _PdfPages:
-    """The pages of a PDF, whose numbers begin at 1.
+    """What the pages of a PDF hold, by the number of the page, from 1."""
 
-    `count` is the number of all pages. `texts` has every page up to the last sound one, with an
-    empty text if it is damaged; `annotations` are filled fields and comments, of pages that have
-    any. `scans` are the numbers of pages that are pictures, `damaged` those of damaged ones.
-    """
-
+    # How many pages the PDF has.
     count: int
+    # False if there was no time to read all comments and form fields.
     has_all_annotations: bool = True
+    # The text of every page up to the last undamaged one, empty for damaged pages.
     texts: dict[int, str] = field(default_factory=dict)
+    # Filled form fields and comments, of the pages that have any.
     annotations: dict[int, str] = field(default_factory=dict)
+    # The numbers of pages that are pictures.
     scans: list[int] = field(default_factory=list)
+    # The numbers of damaged pages.
     damaged: list[int] = field(default_factory=list)
 
 
@@ -167,9 +168,9 @@ def _read_pages(document: Any, annotations: PageAnnotations) -> _PdfPages:
 
 
 def _recognise_scans(document: Any, pages: _PdfPages) -> tuple[dict[int, str], str, dict[int, str]]:
-    """Return the pages' texts with those from OCR, a note on it, and the pages left unread.
+    """Return (texts by page, note on OCR, problems by unread page), the texts with those from OCR.
 
-    The latter map the number of a page to a problem, empty if OCR is off.
+    The problem of an unread page is empty if OCR is off.
     """
     if not pictures.is_ocr_on():
         return pages.texts, "", dict.fromkeys(pages.scans, "")
@@ -202,17 +203,17 @@ def _read_metadata(document: Any) -> Mapping[str, str]:
 
 
 def _report_pages(numbers: Sequence[int], count: int, kind: Kind, reason: str) -> LeftOut:
-    """Report pages by their numbers, of `count` pages."""
+    """Report that some of a PDF's `count` pages were not read; `numbers` are theirs, ascending."""
     pages = "pages" if len(numbers) > 1 else "page"
-    which = f"{pages} {', '.join(_format_ranges(numbers))}"
+    page_list = f"{pages} {', '.join(_format_ranges(numbers))}"
     all_pages = f"{count} pages" if count > 1 else "1 page"
-    return LeftOut(which, "quarantined", kind, f"{len(numbers)} of {all_pages}: {reason}")
+    return LeftOut(page_list, "quarantined", kind, f"{len(numbers)} of {all_pages}: {reason}")
 
 
 def _explain_no_text(
     content: bytes, note: str, pages: _PdfPages, *, is_scanned: bool
 ) -> tuple[Kind, str]:
-    """Return why the pages hold no text; `note` is that of OCR, empty if it has none."""
+    """Return (kind, reason) for a PDF without text; `note` is the note on OCR, empty for none."""
     damaged = len(pages.damaged)
     if note:
         return "needs OCR", f"OCR found no text in it: {note}"

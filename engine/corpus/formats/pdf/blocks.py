@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from engine.corpus.formats.pdf.layout import Line, Piece
 
-# Shares of the height of letters.
+# Lengths as shares of the height of letters.
 GAP = 0.95  # Between two segments of a line.
 _MIN_FREE_GAP = 0.3  # Left free by all lines of a block.
 _MAX_PITCH = 4.2  # From one line of a block to the next.
@@ -28,7 +28,7 @@ _MAX_BULLET = 1.2  # The width of a bullet.
 _MIN_KEPT_GAPS = 0.6
 # Number of bullets of a column that are examined.
 _MAX_EXAMINED = 6
-# Bullets are a column of their own only beside so many.
+# Bullets are looked for only in blocks with at least this many columns.
 _MIN_COLUMNS_WITH_BULLETS = 3
 # A page with more lines has no columns that are worth the time.
 _MAX_LINES = 400
@@ -64,19 +64,23 @@ class _SplitLine(NamedTuple):
 
 @dataclass(slots=True)
 class Block:
-    """Lines that leave the same gaps free, from the top down; `cells` are their segments by column.
+    """Lines below each other that leave the same gaps free.
 
-    `letter_height` is that of most lines of the page. What is found out later: whether the columns
-    are prose, whether the file draws them one after the other, and of which lines, by their
-    indexes, each row of a table consists.
+    `find_blocks` sets the first four fields, `find_tables_and_prose` the others.
     """
 
+    # The median height of the page's lines.
     letter_height: float
+    # The number of columns.
     columns: int
+    # The lines from the top down, and of each line its segments by column.
     lines: list[Line]
     cells: list[dict[int, Segment]]
+    # Whether the columns are prose, and not those of a table.
     is_prose: bool = False
+    # Whether the file draws one column after the other.
     is_drawn_by_column: bool = False
+    # The rows of a table, each as the indexes of its lines.
     rows: list[list[int]] = field(default_factory=list)
 
     def pieces(self) -> list[Piece]:
@@ -137,9 +141,9 @@ def split_segments(line: Line, min_gap: float) -> list[Segment]:
 
 
 def _make_segment(pieces: Sequence[Piece], right: float) -> Segment:
-    """Make a segment of pieces from left to right, of which the last one ends at `right`.
+    """Make a segment of pieces from left to right; `right` is the right side of them all.
 
-    Pieces that lie above each other stay in the order of drawing.
+    If pieces lie above each other, all are put in the order of drawing.
     """
     left = pieces[0].left
     if len(pieces) == 1:
@@ -158,7 +162,7 @@ def _find_end(
 ) -> tuple[int, list[_Gap]]:
     """Return the index after the last line of the block that begins at `start`, and its gaps."""
     first = lines[start].segments
-    gaps = [(before.right, after.left) for before, after in pairwise(first)]
+    gaps = [(gap_count.right, after.left) for gap_count, after in pairwise(first)]
     # A further line may have cells on either side of the first one.
     gaps = [(-inf, first[0].left), *gaps, (first[-1].right, inf)]
     end = start + 1
@@ -167,10 +171,10 @@ def _find_end(
         if lines[end - 1].line.bottom - lines[end].line.bottom > _MAX_PITCH * letter_height:
             break
         free = _find_free_gaps(gaps, segments, _MIN_FREE_GAP * letter_height)
-        kept = len(_select_inner(free))
-        before = len(_select_inner(gaps))
-        min_kept = before if len(segments) == 1 else _MIN_KEPT_GAPS * before
-        if not kept or kept < min_kept:
+        free_count = len(_select_inner(free))
+        gap_count = len(_select_inner(gaps))
+        min_free_count = gap_count if len(segments) == 1 else _MIN_KEPT_GAPS * gap_count
+        if not free_count or free_count < min_free_count:
             break
         gaps = free
         end += 1
@@ -189,7 +193,10 @@ def _select_inner(gaps: Sequence[_Gap]) -> list[_Gap]:
 
 
 def _continues_cell(above: _SplitLine, line: _SplitLine, letter_height: float) -> bool:
-    """Tell whether a line of one segment begins below one of the line above, and close to it."""
+    """Tell whether a line of one segment continues a cell of the line above.
+
+    It is close to that line, and begins at the left side of one of its segments.
+    """
     if above.line.bottom - line.line.bottom > MAX_PITCH_IN_CELL * letter_height:
         return False
     left = line.segments[0].left
@@ -250,11 +257,11 @@ def _join_with_next(block: Block, column: int) -> Block:
     for cells_of_line in block.cells:
         joined: dict[int, Segment] = {}
         pieces: list[Piece] = []
-        for other, segment in cells_of_line.items():
-            if other in (column, column + 1):
+        for other_column, segment in cells_of_line.items():
+            if other_column in (column, column + 1):
                 pieces += segment.pieces
             else:
-                joined[other - 1 if other > column else other] = segment
+                joined[other_column - 1 if other_column > column else other_column] = segment
         if pieces:
             joined[column] = _make_segment(pieces, max(piece.right for piece in pieces))
         cells.append(dict(sorted(joined.items())))

@@ -1,7 +1,7 @@
 """Functions of PDFium that are called thousands of times, with plain numbers instead of pointers.
 
-This halves the time of a call. A handle is the address of an object of PDFium, and a box is written
-to four addresses that the caller gives.
+This halves the time of a call. A handle is the address of an object of PDFium. Functions that
+return a box write it to four addresses that they are given.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FLOAT_SIZE = 4
 
 @cache
 def _get_functions() -> dict[str, Callable[..., int]]:
-    """Return the functions by name."""
+    """Return the functions of PDFium that this module calls, by name."""
     from pypdfium2 import raw
 
     four_numbers = (c_void_p,) * 4
@@ -51,7 +51,7 @@ class TextPage:
         self.page = page
         self._handle = cast(page.raw, c_void_p).value
         self._box = (c_double * 4)()
-        self._addresses = tuple(addressof(self._box) + _DOUBLE_SIZE * at for at in range(4))
+        self._addresses = tuple(addressof(self._box) + _DOUBLE_SIZE * index for index in range(4))
         self._get_box = _get_functions()["FPDFText_GetCharBox"]
         self._get_object = _get_functions()["FPDFText_GetTextObject"]
 
@@ -95,7 +95,10 @@ class TextPage:
 
 
 def read_paths(page: Any, max_objects: int) -> list[tuple[int, Box]]:
-    """Return the paths among the first objects of a page of pypdfium2: their handles and boxes."""
+    """Return (handle, box) of each path among the first `max_objects` objects of a page.
+
+    `page` is one of pypdfium2.
+    """
     from pypdfium2 import raw
 
     handle = cast(page.raw, c_void_p).value
@@ -103,7 +106,7 @@ def read_paths(page: Any, max_objects: int) -> list[tuple[int, Box]]:
     get_type = _get_functions()["FPDFPageObj_GetType"]
     get_bounds = _get_functions()["FPDFPageObj_GetBounds"]
     box = (c_float * 4)()
-    addresses = tuple(addressof(box) + _FLOAT_SIZE * at for at in range(4))
+    addresses = tuple(addressof(box) + _FLOAT_SIZE * side for side in range(4))
     count = min(raw.FPDFPage_CountObjects(page.raw), max_objects)
     paths: list[tuple[int, Box]] = []
     for index in range(count):

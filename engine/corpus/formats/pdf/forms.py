@@ -1,7 +1,7 @@
 """What a reader of a PDF page sees in addition to its text: filled form fields and comments.
 
-Both are notes: annotations, as the PDF standard calls them. Forms and notes are objects of PDFium,
-and those of other libraries are named.
+Both are annotations in the terms of the PDF standard, here called notes. `form` and `note` are
+objects of PDFium.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.corpus.formats.pdf.pdfium import remove_control_characters
 from engine.corpus.text.blocks import find_missing_lines
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
-# How long the notes of a document are read.
+# How many seconds the notes of a document are read for at most.
 ANNOTATION_SECONDS = 10.0
 # Maximum size of one value in bytes.
 _MAX_VALUE_LENGTH = 2**24
@@ -35,10 +35,10 @@ _NOT_TICKED = ("", "Off")
 
 @contextmanager
 def open_form(document: Any) -> Iterator[Any]:
-    """Open the form of a document of pypdfium2, None if it has none, until its pages are closed.
+    """Open the form of a document of pypdfium2, for use until its pages are closed.
 
-    The form of pypdfium2 itself lets PDFium prepare every page for input, which takes minutes if
-    fields have many choices.
+    None if the document has no form. pypdfium2's own form is not used: it lets PDFium prepare every
+    page for input, which takes minutes if fields have many choices.
     """
     from pypdfium2 import raw
 
@@ -56,10 +56,11 @@ def open_form(document: Any) -> Iterator[Any]:
 class PageAnnotations:
     """A reader of the filled fields and the comments of a document's pages.
 
-    `form` is as `open_form` returns it. Reading a document's notes ends after `seconds` of work:
-    the more fields a form has, the longer PDFium looks for each. `is_complete` tells that so far
-    there was time for everything. `pinned` holds the indexes of pages and of the notes on them that
-    are files.
+    `form` is as `open_form` returns it. Reading ends after `seconds` of work for the whole
+    document: the more fields a form has, the longer PDFium takes to find each of them.
+
+    `is_complete` is False once the time was not enough. `pinned` lists the attached files among the
+    notes, each as (index of the page, index of the note on it).
     """
 
     def __init__(self, form: Any, seconds: float) -> None:
@@ -91,20 +92,23 @@ class PageAnnotations:
         return "\n".join(lines)
 
     def _read_notes(self, page: Any, index: int) -> Iterator[str]:
-        """Yield the texts of a page's notes, also empty ones, so that the caller sees the time."""
+        """Yield the text of each note of a page.
+
+        It is empty for notes that are not shown: the caller looks at the time after each note.
+        """
         from pypdfium2 import raw
 
         not_shown = (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_FILEATTACHMENT)
         fields: set[str] = set()
-        for place in range(raw.FPDFPage_GetAnnotCount(page)):
-            note = raw.FPDFPage_GetAnnot(page, place)
+        for note_index in range(raw.FPDFPage_GetAnnotCount(page)):
+            note = raw.FPDFPage_GetAnnot(page, note_index)
             if not note:
                 yield ""
                 continue
             try:
                 kind = raw.FPDFAnnot_GetSubtype(note)
                 if kind == raw.FPDF_ANNOT_FILEATTACHMENT:
-                    self.pinned.append((index, place))
+                    self.pinned.append((index, note_index))
                 if kind in not_shown or raw.FPDFAnnot_GetFlags(note) & _NOT_SHOWN:
                     yield ""
                 elif kind == raw.FPDF_ANNOT_WIDGET:
@@ -138,28 +142,28 @@ def _contains_words(text: str, line: str) -> bool:
 
 
 def _read_field(form: Any, note: Any, known: set[str]) -> str:
-    """Return `name: value` of a field by one of its notes, empty if it has no value.
+    """Return `name: value` for the field that a note shows, empty if the field has no value.
 
-    A field may be shown in several places; `known` are the full names of those that were read, and
-    is added to.
+    A field may be shown by several notes. `known` holds the full names of the fields that were read
+    before, and gets the name of this one.
     """
     from pypdfium2 import raw
 
     path = _read_string(partial(raw.FPDFAnnot_GetFormFieldName, form, note))
     if path in known:
         return ""
-    lists = (raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
-    written = (raw.FPDF_FORMFIELD_TEXTFIELD, *lists)
-    ticked = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+    list_kinds = (raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+    text_kinds = (raw.FPDF_FORMFIELD_TEXTFIELD, *list_kinds)
+    tick_kinds = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
     kind = raw.FPDFAnnot_GetFormFieldType(form, note)
-    if kind not in (*written, *ticked):
+    if kind not in (*text_kinds, *tick_kinds):
         return ""
-    if kind in written and raw.FPDFAnnot_GetFormFieldFlags(form, note) & _PASSWORD_FIELD:
+    if kind in text_kinds and raw.FPDFAnnot_GetFormFieldFlags(form, note) & _PASSWORD_FIELD:
         return ""
     if path:
         known.add(path)
     value = ""
-    if kind in lists:
+    if kind in list_kinds:
         value = _read_selected_options(form, note)
     value = value or _read_string(partial(raw.FPDFAnnot_GetFormFieldValue, form, note))
     if value.strip() in _NOT_TICKED:
@@ -170,7 +174,7 @@ def _read_field(form: Any, note: Any, known: set[str]) -> str:
 
 
 def _read_selected_options(form: Any, note: Any) -> str:
-    """Return the selected options of a list as they are shown; the form may send other values."""
+    """Return the labels of the selected options of a list; their values may differ from these."""
     from pypdfium2 import raw
 
     labels: list[str] = []
@@ -181,7 +185,7 @@ def _read_selected_options(form: Any, note: Any) -> str:
 
 
 def _read_field_name(path: str) -> str:
-    """Return the name at the end of a full name: `School Name` of `a[0].School_Name[0]`."""
+    """Return the last part of a field's full name: `a[0].School_Name[0]` → `School Name`."""
     name = re.split(r"\.(?=\S)", path)[-1]
     return re.sub(r"\[\d+\]$", "", name).replace("_", " ").strip()
 

@@ -25,30 +25,33 @@ _MAX_SAMPLED_PIECES = 60
 _MIN_TALLNESS = 1.5
 # Share of the pieces of a page that must be tall.
 _MIN_TALL_PIECES = 0.4
-# Pairs of pieces side by side: how many there must be on a page, how many of them aligned below
-# each other, and how many of them if the second stands above the first, as in the next column.
+# Pieces stand side by side on a page if there are at least so many pairs with a gap between them,
 _MIN_PAIRS = 3
+# and if so many of these pairs are aligned below each other;
 _MIN_ALIGNED_PAIRS = 2
+# or if in so many pairs the second piece stands to the right of the first and above it, as the top
+# of the next column does.
 _MIN_UPWARD_PAIRS = 2
 # Width of the strips of a page in which the sides of pieces count as aligned.
 _ALIGNMENT = 3.0
 # Number of lines of a column that are level with lines of the column before.
 _MIN_LEVEL_LINES = 3
-# Differences in height of edges that are level.
+# Differences in height, in whole points, of edges that count as level.
 _SAME_EDGE = (0, -1, 1)
-# Lift of a superscript, as a share of the height of its neighbour.
+# A superscript, in shares of the height of the word beside it: how far it stands above the word,
 _MIN_LIFT = 0.38
-# Height and width of a superscript, as shares of the height of its neighbour; how far its top may
-# be below that of the neighbour, the gap between them, and their overlap.
+# its height and width,
 _MAX_MARK_HEIGHT = 0.85
 _MAX_MARK_WIDTH = 3
+# how far its top may be below the top of the word,
 _MAX_MARK_DROP = 0.25
+# and the gap between the two, or their overlap.
 _MAX_MARK_GAP = 0.25
 _MAX_MARK_OVERLAP = 0.2
 # Minimum width of the word that a superscript marks, as a share of its height: a word has several
 # letters.
 _MIN_WORD_WIDTH = 1.3
-# A piece so many times as high as usual, and higher than wide, runs another way.
+# A piece so many times as high as usual, and higher than wide, holds text that runs another way.
 _TOO_HIGH = 4
 # Share of the height of a piece and of a line, the smaller one, that they have in common.
 _MIN_SHARED_HEIGHT = 0.5
@@ -117,7 +120,7 @@ def turn_box(box: Box, quarters: int) -> Box:
 
 
 def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
-    """Return by how many quarter turns to the left most text of a page is turned.
+    """Return how most text of a page is turned, in quarter turns to the left.
 
     `page` is a text page of pypdfium2, and `letters` the number of letters on it.
     """
@@ -186,7 +189,10 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
 
 
 def stand_in_columns(pieces: Sequence[Piece]) -> bool:
-    """Tell whether the file draws a column, and then another one level with it."""
+    """Tell whether the file draws a column, and then another column to the right of it.
+
+    Some lines of the two columns must be level with each other.
+    """
     column: list[Piece] = []
     # The right side of each line of the column before, by the height of its two edges in whole
     # points: only some letters have a descender, so either edge may be level.
@@ -220,7 +226,7 @@ def _find_usual_height(pieces: Sequence[Piece]) -> float:
 
 
 def _count_most_common(strips: Sequence[int]) -> int:
-    """Return how many sides of pieces are in one strip of the page and in the next, at most."""
+    """Return the largest number of sides of pieces that lie in one strip or the one after it."""
     counts = Counter(strips)
     return max(count + counts[strip + 1] for strip, count in list(counts.items()))
 

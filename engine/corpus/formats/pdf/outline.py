@@ -40,8 +40,8 @@ def read_outline(document: Any) -> list[Bookmark]:
     bookmarks: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_MAX_LEVELS), _MAX_BOOKMARKS):
         title = " ".join(clean(read_string(bookmark.get_title)).split())
-        place = bookmark.get_dest()
-        index = place.get_index() if place else None
+        destination = bookmark.get_dest()
+        index = destination.get_index() if destination else None
         if title and index is not None:
             bookmarks.append(Bookmark(bookmark.level + 1, title[:_MAX_TITLE_LENGTH], index + 1))
     return bookmarks

@@ -55,10 +55,12 @@ _HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
 class PageText:
     """The letters of a page by piece.
 
-    `plain` is the page's text as PDFium gives it, `count` the number of letters by its index, and
-    `quarters` by how many quarter turns to the left the text is turned. `turned_pieces` are the
-    pieces of the page, turned so that the text runs to the right. The letters of a piece are found
-    when they are first needed.
+    `plain`: the page's text as PDFium gives it. `count`: how many letters PDFium counts. `pieces`:
+    all pieces of the page, in the order of drawing. `quarters`: by how many quarter turns to the
+    left the text is turned.
+
+    `turned_pieces` are the pieces, turned so that the text runs to the right. The letters of a
+    piece are found when they are first needed.
     """
 
     def __init__(
@@ -75,7 +77,8 @@ class PageText:
         self._plain = plain
         self._count = count
         self._changed = False
-        # The index of the first letter of each piece that was looked for, and the numbers of those.
+        # The pieces whose first letter was looked for: its index by the number of the piece, and
+        # these numbers in order.
         self._known_starts: dict[int, int] = {len(pieces): count}
         self._known_numbers: list[int] = []
 
@@ -112,7 +115,7 @@ class PageText:
         return self._plain
 
     def write_superscripts(self) -> None:
-        """Write the superscripts of the page as characters."""
+        """Replace the superscripts of the page by characters such as `²`."""
         pieces = self.turned_pieces
         candidates = dict.fromkeys(find_raised_pieces(pieces))
         for number in islice(candidates, _MAX_RAISED):
@@ -129,7 +132,7 @@ class PageText:
             superscript = write_superscript(core, before)
             if superscript == core:
                 continue
-            # PDFium may see a line end on either side of a raised piece.
+            # PDFium may see a line end before and after a raised piece although the line goes on.
             if number + 1 < len(pieces) and _follows(pieces[number], pieces[number + 1]):
                 letters = letters.rstrip("\r\n")
             written = letters.replace(core, superscript, 1)
@@ -243,11 +246,11 @@ class PageText:
         return self._known_starts[number]
 
     def _search_start(self, number: int) -> int:
-        """Find the letter where a piece begins, first in ways that take little time.
+        """Return the index of the letter where a piece begins, trying the fastest ways first.
 
-        It is the letter after the piece before, else the beginning of a word near there, else what
-        PDFium finds at that place of the page, else the one before which PDFium counts as many
-        pieces.
+        These are: the letter after the previous piece; the beginning of one of the next words; the
+        letter that PDFium finds at that place of the page; the letter before which PDFium counts
+        `number` pieces.
         """
         piece = self._pieces[number]
         # Search from the last known piece before it, and skip most of its letters.
@@ -278,7 +281,7 @@ class PageText:
     def _find_end(self, start: int, expected: int) -> int:
         """Return the index of the first letter after the text object of the letter `start`.
 
-        It is searched near the letter `expected`; 0 if it is not near.
+        It is searched near the letter `expected`; 0 if it is not found there.
         """
         find_object = self._text_page.find_object
         text_object = find_object(start)
@@ -295,7 +298,7 @@ class PageText:
         return index if index < self._count else 0
 
     def _choose_point(self, piece: Piece) -> tuple[float, float]:
-        """Return a place within the first letter of a piece, which is not turned."""
+        """Return a point within the first letter of a piece, whose edges are as on the page."""
         x = (piece.left + piece.right) / 2
         y = (piece.bottom + piece.top) / 2
         match self._quarters:
@@ -325,34 +328,34 @@ class PageText:
 
 
 def _align(codes: Sequence[int], plain: str) -> list[str]:
-    """Return the character of a plain text that stands for each code of a page's letters.
+    """Return, for each letter of a page, its character in the page's plain text.
 
-    It is empty for codes that PDFium leaves out of the text: line ends before superscripts, letters
-    beyond the page, and second halves of surrogate pairs. The list is empty if characters are left
-    over.
+    `codes` are the UTF-16 codes of the letters. A character is empty if PDFium leaves the letter
+    out of the text: line ends before superscripts, letters beyond the page, and second halves of
+    surrogate pairs. The list is empty if the plain text has characters that no letter stands for.
     """
-    written = "".join(map(chr, codes))
+    page_chars = "".join(map(chr, codes))
     letters: list[str] = []
-    at = 0
+    plain_index = 0
     index = 0
     while index < len(codes):
-        same = plain[at : at + _COMPARED_AT_ONCE]
-        if same and written.startswith(same, index):
-            letters += same
-            at += len(same)
-            index += len(same)
+        next_chars = plain[plain_index : plain_index + _COMPARED_AT_ONCE]
+        if next_chars and page_chars.startswith(next_chars, index):
+            letters += next_chars
+            plain_index += len(next_chars)
+            index += len(next_chars)
             continue
         code = codes[index]
         index += 1
-        char = plain[at : at + 1]
+        char = plain[plain_index : plain_index + 1]
         is_first_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
         is_hyphen = char == LINE_END and code in _HYPHEN_CODES
         if char and (ord(char) == code or is_first_half or is_hyphen):
             letters.append(char)
-            at += 1
+            plain_index += 1
         else:
             letters.append("")
-    return letters if at == len(plain) else []
+    return letters if plain_index == len(plain) else []
 
 
 def _follows(before: Piece, piece: Piece) -> bool:

@@ -14,7 +14,8 @@ from engine.corpus.formats.locked import known_passwords
 from engine.corpus.formats.pdf.reading import arrange_text
 from engine.corpus.formats.pdf.right_to_left import read_in_order, runs_right_to_left
 
-# Codes of fonts that do not declare their characters; \x02 is a hyphen at a line end.
+# Control characters, as fonts that do not declare their characters give them, except \x02, which is
+# PDFium's sign for a hyphen at a line end.
 _CONTROL = re.compile("[\x00\x01\x03-\x08\x0b\x0c\x0e-\x1f]")
 _CATALOG_TYPE = re.compile(rb"/Type\s*/Catalog\b")
 # `12 0 obj`
@@ -30,7 +31,7 @@ _DATE = re.compile(r"(?:D:)?(\d{8})(\d{6})?([+-]\d\d)?'?(\d\d)?")
 class LockedError(ValueError):
     """The error for a PDF that no known password opens.
 
-    It says why, unless only the right password is missing.
+    Its message says why, and is empty if only the right password is missing.
     """
 
 
@@ -84,7 +85,9 @@ def _append_end(content: bytes) -> bytes:
 
 @contextmanager
 def open_page(document: Any, index: int) -> Iterator[Any]:
-    """Open a page once for all that is asked of it, since loading it takes longer than that.
+    """Open a page of a document of pypdfium2, and close it at the end of the context.
+
+    Loading takes longer than reading, so a page is opened once for all that is asked of it.
 
     Raises ValueError if the page cannot be loaded or read.
     """
@@ -102,22 +105,25 @@ def read_attachments(
 ) -> Iterator[Member | LeftOut]:
     """Yield the files attached to a document, then those `pinned` to its pages.
 
-    A pin holds the indexes of the page and of the note.
+    `pinned` are pairs of the index of a page and the index of the note on it that holds the file.
     """
     from pypdfium2 import PdfAttachment, raw
 
     for number in range(document.count_attachments()):
         yield _read_attachment(partial(document.get_attachment, number), number + 1)
-    for index, place in pinned:
+    for index, note_index in pinned:
         with open_page(document, index) as page:
-            note = raw.FPDFPage_GetAnnot(page, place)
+            note = raw.FPDFPage_GetAnnot(page, note_index)
             file = raw.FPDFAnnot_GetFileAttachment(note)
-            yield _read_attachment(partial(PdfAttachment, file, document), place + 1)
+            yield _read_attachment(partial(PdfAttachment, file, document), note_index + 1)
             raw.FPDFPage_CloseAnnot(note)
 
 
 def _read_attachment(open_file: Callable[[], Any], number: int) -> Member | LeftOut:
-    """Return an attachment, which is opened as pypdfium2's; its `number` names it if need be."""
+    """Return an attachment; `open_file` returns it as pypdfium2's PdfAttachment.
+
+    One without a name is called `attachment-` and its `number`.
+    """
     name = f"attachment-{number}"
     try:
         file = open_file()

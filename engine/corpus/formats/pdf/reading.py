@@ -29,12 +29,13 @@ from engine.corpus.formats.pdf.rules import read_rules
 from engine.corpus.formats.pdf.tables import find_tables_and_prose
 from engine.corpus.text.hyphens import LINE_END
 
-# Pieces per line that PDFium finds: if each line is one piece, there are no columns.
+# With fewer pieces for each line that PDFium finds, a line is mostly one piece: there are no
+# columns.
 _MIN_PIECES_A_LINE = 1.1
-# A file that draws parts of words has more, and they show little.
+# With more pieces for each line, the file draws parts of words, whose places tell little.
 _MAX_PIECES_A_LINE = 12
-# The overlap of two pieces of a line, the least width of a blank between them, and how much of
-# their height they have in common, as shares of the height of letters.
+# Two pieces of a line, in shares of the height of letters: their largest overlap, the smallest
+# width of a blank between them, and how much of their height they have at least in common.
 _MAX_OVERLAP = 0.3
 _BLANK_WIDTH = 0.16
 _MIN_SHARED_HEIGHT = 0.3
@@ -42,7 +43,7 @@ _CELL_SEPARATOR = " | "
 _BULLETS = frozenset(
     "\u2022\u25e6\u25aa\u25ab\u2023\u00b7\u25cf\u25cb\u25a0\u25a1\u2013*o\u00a7\uf0b7\uf0a7"
 )
-# Number of pieces above each other that PDFium has probably reversed.
+# A run of so many pieces, each above the one before it, was probably reversed by PDFium.
 _MIN_UPWARDS = 3
 _HYPHENS = ("-", "\u2010")
 
@@ -50,8 +51,8 @@ _HYPHENS = ("-", "\u2010")
 def arrange_text(page: Any, plain: str) -> str:
     """Return the text of a text page of pypdfium2 as a reader of the page sees it.
 
-    `plain` is the text that PDFium gives. The number of pieces tells at once that most pages need
-    no more than that.
+    `plain` is the text that PDFium gives. For most pages it is right, as their number of pieces
+    shows, and nothing else is examined.
     """
     from pypdfium2 import raw
 
@@ -97,9 +98,9 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
         ordered = list(chain.from_iterable(line.pieces for line in find_lines(pieces)))
     elif is_page_turned and quarters == 0:
         ordered = _reverse_upward_runs(pieces)
-    by_line = quarters != 0 or (is_page_turned and ordered != pieces)
-    is_beside = by_line or stand_side_by_side(pieces, GAP)
-    if not is_beside and not stand_in_columns(pieces):
+    reads_by_line = quarters != 0 or (is_page_turned and ordered != pieces)
+    is_side_by_side = reads_by_line or stand_side_by_side(pieces, GAP)
+    if not is_side_by_side and not stand_in_columns(pieces):
         return text.read_all()
 
     def is_bullet(piece: Piece) -> bool:
@@ -109,11 +110,11 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
     read_page_rules = cache(partial(read_rules, page, quarters))
     read_text = partial(_read_segment, text)
     blocks = find_tables_and_prose(find_lines(pieces), read_page_rules, read_text, is_bullet)
-    if not is_beside:
+    if not is_side_by_side:
         blocks = [block for block in blocks if block.is_drawn_by_column]
     if not text.has_letters:
         return text.read_all()
-    if by_line:
+    if reads_by_line:
         return _read_by_line(text, blocks, ordered)
     if blocks:
         return _place_blocks(text, blocks)
@@ -121,23 +122,27 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
 
 
 def _place_blocks(text: PageText, blocks: Iterable[Block]) -> str:
-    """Return all letters in order, except that each block stands where its first piece does."""
+    """Return all letters in the order of the file, but each block as a whole.
+
+    A block stands at the place of its first piece.
+    """
     block_of = _map_pieces_to_blocks(blocks)
     parts: list[str] = []
-    written: set[int] = set()
+    written_blocks: set[int] = set()
     start = 0
     for number in sorted(block_of):
         block = block_of[number]
         if block_of.get(number - 1) is block:
-            # Passed with the piece before, as finding the letters of each piece takes time.
+            # The piece before was of the same block, and this piece was skipped with it: finding
+            # the letters of each piece takes time.
             continue
         last = number
         while block_of.get(last + 1) is block:
             last += 1
         parts += text.letters[start : text.find_start(number)]
         start = text.find_start(last + 1)
-        if id(block) not in written:
-            written.add(id(block))
+        if id(block) not in written_blocks:
+            written_blocks.add(id(block))
             parts.append(f"\n{_read_block(text, block)}\n")
     parts += text.letters[start:]
     return re.sub(r"[ \t]*(?:\r?\n)+", "\n", "".join(parts)).strip("\n")
@@ -147,13 +152,13 @@ def _read_by_line(text: PageText, blocks: Iterable[Block], pieces: Iterable[Piec
     """Return the letters of a page with turned text, line by line in the order of its pieces."""
     block_of = _map_pieces_to_blocks(blocks)
     parts: list[str] = []
-    written: set[int] = set()
+    written_blocks: set[int] = set()
     before: Piece | None = None
     for piece in pieces:
         block = block_of.get(piece.number)
         if block is not None:
-            if id(block) not in written:
-                written.add(id(block))
+            if id(block) not in written_blocks:
+                written_blocks.add(id(block))
                 parts.append(f"\n{_read_block(text, block)}\n")
             before = None
             continue
@@ -200,8 +205,8 @@ def _read_row(text: PageText, block: Block, lines: Sequence[int]) -> str:
 def _read_segment(text: PageText, segment: Segment) -> str:
     """Return the letters of a segment on one line.
 
-    Pieces that are drawn one after the other have the blanks that PDFium sees between them, others
-    one unless they adjoin.
+    Between pieces that are drawn in succession stand the blanks that PDFium sees. Between others
+    stands one blank, or none if they adjoin.
     """
     if not text.has_letters:
         return ""
@@ -220,7 +225,7 @@ def _read_segment(text: PageText, segment: Segment) -> str:
 
 
 def _reverse_upward_runs(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return pieces in their order, but with runs of them that go upwards reversed."""
+    """Return the pieces with each run of pieces that go upwards, line by line, reversed."""
     runs: list[list[Piece]] = []
     for piece in pieces:
         if runs and _stands_above(piece, runs[-1][-1]):
@@ -264,13 +269,13 @@ def _choose_separator(before: Piece, piece: Piece) -> str:
     return ""
 
 
-def _join_cell(cell: str, more: str) -> str:
-    """Join a cell with its next line, with a `LINE_END` if that splits a word."""
+def _join_cell(cell: str, next_line: str) -> str:
+    """Join a cell with its next line; if the line end splits a word, a `LINE_END` joins the two."""
     if not cell:
-        return more
+        return next_line
     if cell.endswith(LINE_END):
-        return cell + more
-    is_split = cell.endswith(_HYPHENS) and cell[-2:-1].isalpha() and more[:1].islower()
+        return cell + next_line
+    is_split = cell.endswith(_HYPHENS) and cell[-2:-1].isalpha() and next_line[:1].islower()
     if is_split:
-        return f"{cell[:-1]}{LINE_END}{more}"
-    return f"{cell} {more}"
+        return f"{cell[:-1]}{LINE_END}{next_line}"
+    return f"{cell} {next_line}"

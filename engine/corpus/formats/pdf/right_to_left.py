@@ -1,8 +1,9 @@
 """Lines of a PDF page that run from right to left, in the order in which they are read.
 
-PDFium reverses them character by character. The letters of a glyph for several letters, such as lam
-and alef, and codes such as `PHX-121` thus come out in the wrong order; the places of the characters
-on the page give the right one. A word here is a run of characters of such a script.
+PDFium reverses them character by character. Codes such as `PHX-121`, and the letters of a glyph
+that shows several letters, such as lam and alef, thus come out in the wrong order. The places of
+the characters on the page give the right one. In this module, a word is a run of characters of a
+script that runs from right to left.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _PlacedChar:
 
     @property
     def is_right_to_left(self) -> bool:
-        """Whether it is of a script that runs from right to left, as also its digits are."""
+        """Whether it is a letter or a digit of a script that runs from right to left."""
         return _RIGHT_TO_LEFT.match(self.text) is not None
 
     @property
@@ -56,7 +57,7 @@ def runs_right_to_left(text: str) -> bool:
 def read_in_order(text_page: Any) -> str:
     """Return the text of a text page of pypdfium2 in reading order.
 
-    Lines without such letters stay as PDFium gives them.
+    Lines without letters that run from right to left stay as PDFium gives them.
     """
     lines: list[str] = []
     chars = _read_visible_chars(text_page)
@@ -159,17 +160,21 @@ def _find_digits(word: Sequence[_PlacedChar]) -> list[bool]:
     """Tell for each character whether it is a digit, or a separator between two digits."""
     classes = [char.bidi_class for char in word]
     digits = [bidi_class in _DIGIT_CLASSES for bidi_class in classes]
-    for at in range(1, len(word) - 1):
-        if classes[at] == _SEPARATOR_CLASS:
-            digits[at] = classes[at - 1] in _DIGIT_CLASSES and classes[at + 1] in _DIGIT_CLASSES
+    for index in range(1, len(word) - 1):
+        if classes[index] == _SEPARATOR_CLASS:
+            digits[index] = (
+                classes[index - 1] in _DIGIT_CLASSES and classes[index + 1] in _DIGIT_CLASSES
+            )
     return digits
 
 
 def _is_number(glyph: Sequence[_PlacedChar]) -> bool:
+    """Tell whether a glyph is a number, which begins with a digit."""
     return glyph[0].bidi_class in _DIGIT_CLASSES
 
 
 def _is_mark(glyph: Sequence[_PlacedChar]) -> bool:
+    """Tell whether a glyph is a mark above or below a letter, such as a vowel sign."""
     return all(char.bidi_class == _MARK_CLASS for char in glyph)
 
 

@@ -27,7 +27,7 @@ def read_rules(page: Any, quarters: int) -> list[Rule]:
     """Return the rules of a page of pypdfium2 that run in the direction of its text.
 
     These are lines, thin boxes and the edges of boxes. `quarters` is by how many quarter turns to
-    the left the text is turned, and rules are turned back with it.
+    the left the text is turned; the rules are turned back by as many.
     """
     from pypdfium2 import raw
 
@@ -49,7 +49,7 @@ def read_rules(page: Any, quarters: int) -> list[Rule]:
 
 
 def _find_edge_heights(path: Any, points: int, quarters: int) -> set[float]:
-    """Return the heights of the horizontal edges of a path, such as a grid, with some points."""
+    """Return the heights of the horizontal edges of a path of `points` points, such as a grid."""
     from pypdfium2 import raw
 
     matrix = raw.FS_MATRIX()

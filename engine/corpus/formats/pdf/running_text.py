@@ -43,8 +43,8 @@ def is_running_text(lines: Sequence[str]) -> bool:
 def are_cells(columns: Sequence[Sequence[str]]) -> bool:
     """Tell whether the columns of a block, each of which is its lines, are those of a table.
 
-    A table has a column of figures and another column, or columns of few words that differ in
-    length. Lists that go on in the next column, such as names or an index, do not.
+    A table has a column of figures beside another one, or columns of few words that differ in
+    length. A list that goes on in the next column, such as names or an index, has neither.
     """
     columns = [lines for lines in columns if len(lines) >= _MIN_CELLS_OF_COLUMN]
     if len(columns) < 2 or any(map(is_running_text, columns)):
@@ -61,21 +61,21 @@ def are_cells(columns: Sequence[Sequence[str]]) -> bool:
 def _measure_share_continued(lines: Sequence[str]) -> float:
     """Return the share of the lines after the first that begin within a sentence or a word.
 
-    A line in a script without capitals counts as if it did.
+    A line in a script without capitals always counts.
     """
     continued = 0
     for before, line in pairwise(lines):
-        first = next((char for char in line if char.isalnum()), "")
-        has_no_case = first.isalpha() and first.lower() == first.upper()
-        continued += first.islower() or has_no_case or before.endswith(_HYPHENS)
+        first_char = next((char for char in line if char.isalnum()), "")
+        has_no_case = first_char.isalpha() and first_char.lower() == first_char.upper()
+        continued += first_char.islower() or has_no_case or before.endswith(_HYPHENS)
     return continued / max(1, len(lines) - 1)
 
 
 def _has_figures(lines: Sequence[str]) -> bool:
     """Tell whether most lines are numbers, amounts or codes, not counting a heading."""
-    below = lines[1:] or lines
-    figures = sum(map(_is_figure, below))
-    return figures >= _MIN_FIGURES * len(below)
+    cells = lines[1:] or lines
+    figures = sum(map(_is_figure, cells))
+    return figures >= _MIN_FIGURES * len(cells)
 
 
 def _is_figure(line: str) -> bool:

@@ -65,8 +65,8 @@ def find_tables_and_prose(
 ) -> list[Block]:
     """Return the tables of a page with their rows, and columns of prose that are drawn by line.
 
-    All other text stays as it is drawn. The rules of the page, the text of segments and whether
-    pieces are bullets are asked only if they decide.
+    All other text stays in the order of drawing. `read_rules`, `read_text` and `is_bullet` take
+    time, and are called only if the lines leave something open.
     """
     arranged: list[Block] = []
     for block in find_blocks(lines, is_bullet):
@@ -78,9 +78,10 @@ def find_tables_and_prose(
 def _arrange(
     block: Block, read_rules: Callable[[], Sequence[Rule]], read_text: Callable[[Segment], str]
 ) -> bool:
-    """Find the rows of a block, or mark it as prose; False if it stays as it is drawn.
+    """Find the rows of a block, or mark it as prose; return False if it stays as it is drawn.
 
-    The order of drawing tells much: by line, by cell or by column.
+    What a block is shows mostly in the order in which the file draws it: line by line, cell by cell
+    or column by column.
     """
     rows = sum(len(cells) > 1 for cells in block.cells)
     min_rows = _MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY
@@ -90,36 +91,36 @@ def _arrange(
         # The items of a list, with numbers or bullets before them.
         return False
     jumps = _count_jumps(block.cells)
-    bands: list[float] = []
+    rule_heights: list[float] = []
     if jumps <= block.columns and rows > 2:
         # The file draws column after column, which is right for prose; a table has rules between
         # its rows, or level cells.
         block.is_drawn_by_column = True
         if block.columns > 2 and not _are_filled(block, _PROSE_WIDTH, _FILLED):
-            bands = _find_bands(block, read_rules())
-        if bands or _has_level_cells(block, read_text):
-            return _find_rows(block, bands)
+            rule_heights = _find_bands(block, read_rules())
+        if rule_heights or _has_level_cells(block, read_text):
+            return _find_rows(block, rule_heights)
         return False
-    # The heads of a table may be drawn before its columns.
+    # The first line, with the names of the columns, may be drawn before the columns.
     if rows >= _MIN_ROWS_BY_COLUMN and _count_jumps(block.cells[1:]) < block.columns:
         block.is_drawn_by_column = _has_level_cells(block, read_text)
     is_drawn_by_line = jumps >= rows
     if not block.is_drawn_by_column and _is_prose(block, read_text, is_drawn_by_line):
-        bands = _find_bands(block, read_rules())
-        if not bands:
+        rule_heights = _find_bands(block, read_rules())
+        if not rule_heights:
             block.is_prose = True
             return is_drawn_by_line
     # Finding the rules of a page takes time, so they are only asked where the lines leave it open.
     elif any(_is_doubtful(block, line) for line in range(1, len(block.lines))):
-        bands = _find_bands(block, read_rules())
-    return _find_rows(block, bands)
+        rule_heights = _find_bands(block, read_rules())
+    return _find_rows(block, rule_heights)
 
 
 def _is_prose(block: Block, read_text: Callable[[Segment], str], is_drawn_by_line: bool) -> bool:
     """Tell whether all columns of a block are prose, by the widths of their lines and their text.
 
-    Wide columns are, unless their text looks like cells. Narrow ones are if the file draws them
-    line by line and their text goes on from line to line.
+    Wide columns are prose unless their text looks like cells. Narrow columns are prose if the file
+    draws them line by line and their text goes on from line to line.
     """
     if _are_filled(block, _PROSE_WIDTH, _FILLED):
         return not are_cells(_read_columns(block, read_text))
@@ -129,7 +130,10 @@ def _is_prose(block: Block, read_text: Callable[[Segment], str], is_drawn_by_lin
 
 
 def _has_level_cells(block: Block, read_text: Callable[[Segment], str]) -> bool:
-    """Tell whether a block that is drawn column by column is a table: level cells side by side."""
+    """Tell whether a block that is drawn column by column is a table.
+
+    Its cells are level with the cells beside them, and their text looks like cells.
+    """
     level = 0
     rows = 0
     # The lines of a single row look like this, too, but they are few.
@@ -184,7 +188,10 @@ def _are_filled(block: Block, min_width: float, filled: float) -> bool:
 
 
 def _count_jumps(lines: Sequence[dict[int, Segment]]) -> int:
-    """Count how often the file goes to another column when it draws some lines of a block."""
+    """Count how often the file goes on in another column while it draws lines of a block.
+
+    Each line is its segments by column.
+    """
     drawn: list[tuple[int, int]] = []
     for cells in lines:
         drawn += [(segment.first, column) for column, segment in cells.items()]
@@ -193,9 +200,9 @@ def _count_jumps(lines: Sequence[dict[int, Segment]]) -> int:
 
 
 def _find_bands(block: Block, rules: Sequence[Rule]) -> list[float]:
-    """Return the heights of rules that separate the rows of a block, from the top down.
+    """Return the heights of the rules that separate the rows of a block, from the top down.
 
-    Empty if there is only one.
+    Empty if there are fewer than two such rules.
     """
     pieces = block.pieces()
     block_left = min(piece.left for piece in pieces)
@@ -211,17 +218,17 @@ def _find_bands(block: Block, rules: Sequence[Rule]) -> list[float]:
     return heights if len(heights) >= 2 else []
 
 
-def _find_rows(block: Block, bands: Sequence[float]) -> bool:
+def _find_rows(block: Block, rule_heights: Sequence[float]) -> bool:
     """Find the rows of a table: each line is a row, unless it continues the row above.
 
-    The lines between two rules are one row if they look like one. False if there would be rows of
-    very many lines, or a single row, since that is not a table.
+    `rule_heights` are those of rules between rows; lines between two rules may be one row. Return
+    False if the block is no table, as it would have one row only, or rows of very many lines.
     """
     max_pitch = min(
         MAX_PITCH_IN_CELL * block.letter_height, _CLOSER * _measure_pitch_of_rows(block)
     )
-    for region in _split_at_bands(block, bands):
-        if bands and _is_one_row(block, region):
+    for region in _split_at_bands(block, rule_heights):
+        if rule_heights and _is_one_row(block, region):
             block.rows.append(region)
             continue
         first, *others = region
@@ -235,14 +242,14 @@ def _find_rows(block: Block, bands: Sequence[float]) -> bool:
     return longest <= _MAX_LINES_OF_ROW and len(block.rows) >= _MIN_ROWS_OF_MANY
 
 
-def _split_at_bands(block: Block, bands: Sequence[float]) -> list[list[int]]:
+def _split_at_bands(block: Block, rule_heights: Sequence[float]) -> list[list[int]]:
     """Return the indexes of the lines of a block, separated where a rule is between them."""
 
     def count_bands_above(index: int) -> int:
         """Count the rules above the middle of a line."""
         line = block.lines[index]
         middle = (line.bottom + line.top) / 2
-        return sum(band > middle for band in bands)
+        return sum(height > middle for height in rule_heights)
 
     regions = groupby(range(len(block.lines)), count_bands_above)
     return [list(region) for _, region in regions]
@@ -264,7 +271,7 @@ def _is_one_row(block: Block, region: Sequence[int]) -> bool:
 def _measure_pitch_of_rows(block: Block) -> float:
     """Return the usual distance of two lines that both have all columns or nearly all.
 
-    Infinite without such lines.
+    Infinite if there are no such lines.
     """
     min_cells = max(2, block.columns - 1)
     pitches: list[float] = []
@@ -275,7 +282,7 @@ def _measure_pitch_of_rows(block: Block) -> float:
 
 
 def _is_doubtful(block: Block, line: int) -> bool:
-    """Tell whether a line may continue the row above, undecided by the order of drawing."""
+    """Tell whether the order of drawing leaves open if a line continues the row above."""
     cells = block.cells[line]
     if len(cells) == block.columns or not block.may_be_in_cell(line):
         return False
@@ -283,9 +290,10 @@ def _is_doubtful(block: Block, line: int) -> bool:
 
 
 def _continues_row(block: Block, line: int, max_pitch: float) -> bool:
-    """Tell whether a line belongs to the row of the line above, at most `max_pitch` away.
+    """Tell whether a line belongs to the row of the line above.
 
-    It does if its cells are drawn right after those above, or if it has no first cell.
+    It does if each of its cells is drawn right after the cell above, or if it has no cell in the
+    first column and is at most `max_pitch` away from the line above.
     """
     cells = block.cells[line]
     if all(_is_drawn_on(block, line, column) for column in cells):

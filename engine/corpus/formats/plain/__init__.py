@@ -30,7 +30,7 @@ _BYTE_ORDER_MARKS = (
 )
 _MAX_TITLE_LENGTH = 100
 _CONTROL_CHARACTER = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
-# Share of control characters above which a content is binary.
+# With a larger share of control characters, a file is binary and not text.
 _MAX_CONTROL_SHARE = 0.02
 _NULS = re.compile(b"\0+")
 _WIDE_ENCODINGS = ("utf-16", "utf-32")
@@ -39,9 +39,9 @@ _USUAL_CHARACTER = re.compile("[\t\n\r -~\u3000-\u3002\uff01\uff0c\uff0e\uff1a\u
 # Begins the characters of another set in ISO-2022-JP, -KR and -CN, whose bytes are all ASCII.
 _ISO_2022_ESCAPE = re.compile(rb"\x1b\$[@B(D)C]")
 _WIDE_NAME = re.compile("u(?:tf)?[-_ ]?(?:16|32)")
-# Share of unreadable characters above which a byte order mark is taken for a coincidence.
+# With a larger share of unreadable characters, a byte order mark is taken for a coincidence.
 _MAX_UNREAD_SHARE = 0.01
-# A single unreadable character among so many is ignored.
+# In a text of at least this many characters, a single unreadable one is ignored.
 _MIN_CHARACTERS_AROUND = 4
 _MAX_BINARY_SAMPLE = 2**20  # bytes
 _HIGH_BYTES = bytes(range(0x80, 0x100))
@@ -64,7 +64,7 @@ _CODE_PAGES_OF_NAMES = (
     "cp949",
 )
 """The Windows and DOS code pages of names in archives."""
-_MAX_SHORT = 600  # bytes, of which chardet knows too little
+_MAX_SHORT = 600  # bytes; chardet is unreliable for texts that are not longer
 _MAX_SAMPLE_LENGTH = 64 * 1024  # bytes
 _MAX_SAMPLE_LINES = 2000
 # Bytes of a line before and after its first byte beyond ASCII, in a sample.
@@ -73,17 +73,18 @@ _SAMPLED_AFTER = 2000
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 # The likeliest encoding of a word or two.
 _WESTERN = "cp1252"
-# The bytes of the characters that Windows has where Latin-1 has control characters.
+# The byte of each character that Windows' code page has in place of a control character of Latin-1.
 _WESTERN_BYTES = {
     ord(char): byte
     for byte in range(0x80, 0xA0)
     if (char := bytes([byte]).decode(_WESTERN, "ignore"))
 }
-# Confidence of chardet below which its guess is no better than another.
+# With less confidence, a guess of chardet's is no better than any other.
 _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
 _TERMINAL_ORDER = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-# How UTF-8 begins where it was taken for a Western text and encoded once more.
+# The first two characters of what was one character in UTF-8 before it was taken for a Western text
+# and encoded again: `Ã¼` in place of `ü`.
 _ENCODED_TWICE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6-\u20ac\u2122]")
 _CODECS_BY_LABEL = {
     "iso-8859-1": "cp1252",
@@ -115,7 +116,7 @@ _CODECS_BY_LABEL = {
     "macintosh": "mac_roman",
     "mac-centraleurroman": "mac_latin2",
 }
-"""The codec for labels that Python does not know, or that are used for a larger encoding."""
+"""Codecs for labels that Python does not know, or that people use for a larger encoding."""
 _NUMBERED_LABEL = re.compile(r"(?:windows|win|cp|ibm|dos|ms)[-_]?(\d{3,5})")
 _MAC_LABEL = re.compile(r"^(?:mac|macos)[-_]?(?=[a-z])")
 
@@ -130,14 +131,14 @@ class DecodedText(NamedTuple):
 class PlainReader:
     """A reader of .txt files.
 
-    The title is the first line if it is short and holds a letter, else the file's name, which is
-    also that of subtitles.
+    The title is the first line if it is short and holds a letter, else the file's name. Subtitles
+    always have the file's name as their title.
     """
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
-        # Pages of old programs end in a form feed.
+        # `splitlines` also splits at the form feeds that old programs write between pages.
         title = next(" ".join(line.split()) for line in text.splitlines() if line.strip())
         if are_subtitles(text):
             title = ""
@@ -162,9 +163,9 @@ def decode(data: bytes, path: Path) -> DecodedText:
 
 
 def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
-    """Decode bytes whose encoding a mail or a page declares by its `label`, as `decode`.
+    """Decode bytes whose encoding a mail or a page declares by its `label`.
 
-    If they are not in that encoding, the right one is found.
+    If they are not valid in that encoding, they are decoded as by `decode`.
     """
     codec = find_codec(label)
     # UTF-16 and UTF-32 have zero bytes; without them such a label is wrong.
@@ -181,9 +182,9 @@ def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
 
 
 def _clean_text(text: str, path: Path) -> str:
-    """Return a text that was decoded without what is no text.
+    """Return a decoded text without orders to a terminal and what `clean` removes.
 
-    Raises UnreadableFileError if nothing is left, or if it is binary.
+    Raises UnreadableFileError if nothing is left, or if the content is binary.
     """
     text = clean(text)
     if "\x1b" in text:
@@ -195,13 +196,13 @@ def _clean_text(text: str, path: Path) -> str:
 
 
 def _check_control_characters(text: str, path: Path) -> None:
-    """Raise UnreadableFileError if so many characters are control characters that it is no text."""
+    """Raise UnreadableFileError if a text has so many control characters that it is binary."""
     if len(_CONTROL_CHARACTER.findall(text)) > _MAX_CONTROL_SHARE * len(text):
         raise UnreadableFileError(path, "binary content, not text", "binary")
 
 
 def _decode(data: bytes, path: Path) -> DecodedText:
-    """Decode bytes, as `decode`; the text is not cleaned yet."""
+    """Decode bytes in any encoding, as `decode` does, but without cleaning the text."""
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return _decode_by_mark(data, encoding, path)
@@ -231,10 +232,10 @@ def _decode(data: bytes, path: Path) -> DecodedText:
 
 
 def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
-    """Return (data with one NUL in place of each run of them, a note on their number).
+    """Return (data with a single NUL in place of each run of NULs, a note on the number of runs).
 
-    They stand where nothing was written: in sparse files, and after a crash. Those at the end are
-    removed. Raises UnreadableFileError if there are too many.
+    NULs stand where nothing was written: in sparse files, and after a crash. Those at the end are
+    removed. Raises UnreadableFileError if there are so many runs that the content is binary.
     """
     data = data.rstrip(b"\0")
     if not data:
@@ -250,7 +251,8 @@ def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
 def _decode_twice_encoded(text: str) -> str:
     """Return the original of a text whose UTF-8 was taken for a Western text and encoded again.
 
-    Empty for other texts: their letters beyond ASCII are not all valid UTF-8 by chance.
+    Empty for other texts: decoding them once more fails, since it hardly happens that all their
+    letters beyond ASCII make valid UTF-8 by chance.
     """
     if text.isascii() or not _ENCODED_TWICE.search(text):
         return ""
@@ -285,11 +287,12 @@ def _describe_unread(text: str) -> str:
 
 
 def _join_notes(*notes: str) -> str:
+    """Join the notes that are not empty."""
     return "; ".join(filter(None, notes))
 
 
 def _decode_wide(data: bytes) -> DecodedText | None:
-    """Decode UTF-16 or UTF-32 without a mark. None for anything else."""
+    """Decode UTF-16 or UTF-32 without a byte order mark; None if the bytes are neither."""
     encoding, _ = _detect(data[:_MAX_SAMPLE_LENGTH])
     if not encoding.startswith(_WIDE_ENCODINGS):
         return None
@@ -301,15 +304,15 @@ def _decode_wide(data: bytes) -> DecodedText | None:
 
 
 def is_mostly_utf8(data: bytes) -> bool:
-    """Tell whether the bytes beyond ASCII are UTF-8 except for a few."""
+    """Tell whether bytes are UTF-8 with a few invalid places, such as a cut-off last character."""
     text = data.decode("utf-8", "replace")
-    # The replacement characters that the data itself holds are sound.
-    unread = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+    # A replacement character that the data itself holds is valid.
+    invalid_count = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
     ascii_length = len(data.translate(None, _HIGH_BYTES))
-    sound = len(text) - ascii_length - unread
-    is_cut_off = unread == 1 and text.endswith("\ufffd")
-    min_sound = 1 if is_cut_off else 2
-    return sound >= max(min_sound, unread)
+    valid_count = len(text) - ascii_length - invalid_count
+    is_cut_off = invalid_count == 1 and text.endswith("\ufffd")
+    min_valid = 1 if is_cut_off else 2
+    return valid_count >= max(min_valid, invalid_count)
 
 
 def _decode_by_guess(data: bytes, path: Path) -> DecodedText:
@@ -329,7 +332,7 @@ def _decode_by_guess(data: bytes, path: Path) -> DecodedText:
 def find_codec(label: str) -> str:
     """Return the codec for an encoding as mails and pages call it: `x-sjis` → `cp932`.
 
-    If they mean more than the label says, it is the larger encoding.
+    A label that people use for a larger encoding gives that one: `gb2312` → `gb18030`.
     """
     label = label.strip().strip("\"';").lower()
     if label not in _CODECS_BY_LABEL:
@@ -345,8 +348,9 @@ def find_codec(label: str) -> str:
 def guess_encoding(data: bytes) -> str:
     """Return the most likely encoding of bytes that are neither UTF-8 nor UTF-16.
 
-    It is chardet's guess, unless the text is short and another encoding gives words, or the guess
-    is unlikely and the text may be Western. Empty if no encoding fits.
+    This is chardet's guess, with two exceptions: for a short text that does not look like words in
+    it, an encoding in which it does; and for an unlikely guess, Western if that is possible. Empty
+    if no encoding fits.
     """
     sample = find_informative_sample(data)
     encoding, confidence = _detect(sample)
@@ -374,10 +378,10 @@ def guess_encoding_of_names(names: bytes) -> str:
 
 
 def _detect(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float]:
-    """Return (codec, confidence from 0 to 1) of chardet's guess, `among` some encodings or all.
+    """Return chardet's guess and its confidence: (codec, 0 to 1).
 
-    The codec is empty for ASCII, and without a guess; `among` some encodings it then is `cp437`,
-    that of ZIP archives.
+    `among`: the encodings to choose from, all if None. The codec is empty for ASCII, and if chardet
+    has no guess. With `among` it is then `cp437`, the encoding of ZIP archives.
     """
     from chardet import detect
 
@@ -391,9 +395,9 @@ def _detect(data: bytes, among: Iterable[str] | None = None) -> tuple[str, float
 
 
 def find_informative_sample(data: bytes) -> bytes:
-    """Return the beginnings of lines with bytes beyond ASCII, from near the first of them.
+    """Return of each line what is around its first byte beyond ASCII, which shows the encoding.
 
-    Without such bytes it is the beginning of the text.
+    If there are no such bytes, it is the beginning of the text.
     """
     pieces: list[bytes] = []
     for line in data.splitlines():

@@ -25,9 +25,9 @@ def are_subtitles(text: str) -> bool:
 
 
 def show_subtitles(text: str) -> str:
-    """Return what is said, a line for each sentence after the time at which it begins.
+    """Return what is said, a line for each sentence, such as `00:01:02 Ada Lindner: Good day`.
 
-    A line in which the speaker changes also names the new one.
+    A line begins with the time. The speaker is named when another person begins to speak.
     """
     lines: list[str] = []
     speaker = ""
@@ -39,9 +39,9 @@ def show_subtitles(text: str) -> str:
             continue
         cue = block[time.end() :]
         words = " ".join(unescape(_MARK.sub("", cue)).split())
-        named = _SPEAKER.search(cue)
-        if named is not None and named[1] != speaker:
-            speaker = named[1]
+        speaker_tag = _SPEAKER.search(cue)
+        if speaker_tag is not None and speaker_tag[1] != speaker:
+            speaker = speaker_tag[1]
             lines.append(f"{time[1]} {speaker}: {words}")
         elif lines and not lines[-1].endswith(_SENTENCE_ENDS) and len(lines[-1]) < _MAX_LINE_LENGTH:
             # The sentence of the last block goes on.

@@ -1,4 +1,4 @@
-"""Short texts in an undeclared encoding: the encoding that gives words which people write."""
+"""The encoding of short texts that declare none: one in which they look like words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import chain
 
 _WORD = re.compile(r"[^\s_.,:;()<>\"/-]+")
-# What a word holds only if it was decoded with a wrong codec.
+# Characters that a word holds only if it was decoded with a wrong codec.
 _UNUSUAL = re.compile(
     # Control characters, private ones, box drawings, and Arabic letters in a form of their own.
     "[\x80-\x9f\ufffd\ue000-\uf8ff\u2500-\u259f\ufb50-\ufdff\ufe70-\ufeff]"
@@ -54,7 +54,7 @@ _EVERYDAY_FIRST_BYTES = {
 
 
 def decode_plausibly(data: bytes, declared: Iterable[str], guessed: Iterable[str]) -> str | None:
-    """Decode bytes with the first codec that gives words: `declared`, `guessed`, or a usual one.
+    """Decode bytes with the first codec that gives words: a `declared`, `guessed` or usual one.
 
     None if no codec does.
     """
@@ -65,9 +65,10 @@ def decode_plausibly(data: bytes, declared: Iterable[str], guessed: Iterable[str
 
 
 def find_plausible_codec(data: bytes, likely: Iterable[str] = ()) -> str:
-    """Return the first codec that gives words: a `likely` one, or a usual one, else empty.
+    """Return the first codec that gives words: a `likely` one, or a usual one.
 
-    Of the codecs of old Western programs, it is the one that gives the most usual letters.
+    Codecs of old Western programs come last; of these it is the one that gives the most usual
+    letters. Empty if no codec gives words.
     """
     for codec in chain(likely, _USUAL_CODECS):
         if _gives_words(data, codec):
@@ -78,17 +79,17 @@ def find_plausible_codec(data: bytes, likely: Iterable[str] = ()) -> str:
     for codec in _RARE_CODECS:
         if _gives_words(data, codec):
             return codec
-    old = [codec for codec in _OLD_CODECS if _gives_words(data, codec)]
-    return max(old, key=lambda codec: _score_letters(data.decode(codec)), default="")
+    plausible_codecs = [codec for codec in _OLD_CODECS if _gives_words(data, codec)]
+    return max(plausible_codecs, key=lambda codec: _score_letters(data.decode(codec)), default="")
 
 
 def _score_letters(text: str) -> int:
-    """Return how many more usual than other characters beyond ASCII a text has."""
+    """Return the number of `_USUAL_LETTERS` minus that of other characters beyond ASCII."""
     return sum(1 if char in _USUAL_LETTERS else -1 for char in text if not char.isascii())
 
 
 def _gives_words(data: bytes, codec: str) -> bool:
-    """Tell whether data can be decoded and is plausible then, as `is_plausible`."""
+    """Tell whether data are valid in a codec and then `is_plausible`."""
     with suppress(UnicodeError, LookupError, ValueError):
         return is_plausible(data.decode(codec))
     return False
@@ -97,7 +98,7 @@ def _gives_words(data: bytes, codec: str) -> bool:
 def _filter_japanese(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
     """Yield guessed codecs, but EUC-JP only for texts with kana.
 
-    A few words of Chinese look the same to chardet.
+    chardet takes a few words of Chinese for EUC-JP, too.
     """
     for codec in guessed:
         is_japanese = codec.replace("-", "_").startswith("euc_j")
@@ -111,7 +112,7 @@ def is_plausible(text: str) -> bool:
 
 
 def _is_word(word: str) -> bool:
-    """Tell whether people write such a word, as far as its characters tell."""
+    """Tell whether a word looks like one that people write, by its characters."""
     if word.isascii():
         return True
     # Unassigned characters have no name.

@@ -1,7 +1,7 @@
 """Word's and PowerPoint's XML with what office_oxide leaves out, such as symbols of symbol fonts.
 
-Its letters do not say what they show. ECMA-376 part 1: 17.3.3.30 (`w:sym`), 17.3.2.26 (`w:rFonts`),
-21.1.2.3 (`a:latin`, `a:sym`).
+The letters of such fonts do not say what they show. ECMA-376 part 1: 17.3.3.30 (`w:sym`), 17.3.2.26
+(`w:rFonts`), 21.1.2.3 (`a:latin`, `a:sym`).
 """
 
 from __future__ import annotations
@@ -57,33 +57,33 @@ _SYMBOL_MARKS = (
     *_FONT_MARKS,
 )
 """A part with symbols contains one of these."""
-# The tabs of headers and footers, of which office_oxide keeps no blank.
+# Tabs of headers and footers, which office_oxide drops without leaving a blank.
 _ALIGNMENT_TAB = re.compile(rb"<w:ptab\b[^>]*>")
-# Characters with their reading above them, of which office_oxide keeps neither.
+# Characters with their pronunciation above them (ruby); office_oxide drops both.
 _RUBY = re.compile(rb"<w:ruby>.*?<w:rubyBase>(.*?)</w:rubyBase>\s*</w:ruby>", re.DOTALL)
-# Signs before a denominator and an exponent, which it runs together with what precedes them.
+# Signs to put before denominators and exponents: office_oxide writes 1/2 as 12, and x^2 as x2.
 _FORMULA_SIGNS = {b"<m:den>": b"/", b"<m:sup>": b"^"}
 _RAISED_STYLE = re.compile(rb'w:vertAlign w:val="superscript"|w:position w:val="[1-9]')
 _RAISED_RUN = re.compile(rb'<w:position w:val="[1-9]|\sbaseline="[1-9][\d.]*%')
 _RUN_STYLE = re.compile(rb'<w:rStyle w:val="([^"]*)"')
-# Ends of the ids of styles that raise no words of the text.
+# Ends of the ids of styles that raise only marks of notes, or nothing.
 _REFERENCE_STYLES = ("noteReference", "CommentReference", "Hyperlink")
 _MAX_STYLE_DEPTH = 10
 _MIN_LIFT = 3  # half points
 _PERCENT = re.compile(r"[1-9]\d{0,3}(?:\.\d+)?%")
-# The fonts of a run for kinds of letters, that of Latin ones first.
+# The attributes that name a run's fonts for kinds of letters; the first two are for Latin ones.
 _FONT_KINDS = ("ascii", "hAnsi", "cs", "eastAsia")
 
 
 @dataclass(frozen=True, slots=True)
 class Styles:
-    """The symbol font of each style of Word by id, and the styles that raise their text.
+    """The styles of a Word file that change what its text shows."""
 
-    A part that names any of them contains one of `marks`.
-    """
-
+    # The symbol font of a style, by the id of the style.
     fonts: Mapping[str, str] = field(default_factory=dict)
+    # The ids of the styles that raise their text.
     raised: frozenset[str] = frozenset()
+    # A part of the file that uses any of these styles contains one of these.
     marks: tuple[bytes, ...] = ()
 
 
@@ -151,7 +151,7 @@ def _replace_sym(node: Any) -> None:
 
 
 def _show_text(font: str, text: str) -> str:
-    """Return a text as a symbol font shows it, or as one of letters does if `font` is empty."""
+    """Return a text as `font` shows it: a symbol font, or if empty, a font of letters."""
     if font:
         return show_symbols(font, text)
     return remove_private_letters(text)
@@ -178,9 +178,10 @@ def _find_run_font(run: Any, properties: Any, styles: Styles) -> str:
 
 
 def _choose_symbol_font(names: list[str], run: Any) -> str:
-    """Return the symbol font of a run that names some fonts, that of its Latin letters first.
+    """Return the symbol font of a run, empty if it has none.
 
-    The first one decides. If the run has private letters, any of them may be the symbol font.
+    `names` are the fonts that the run names, that of its Latin letters first. This first font
+    decides, except for private letters, which any of the fonts may show.
     """
     font = find_symbol_font(names[0])
     if font:
@@ -201,7 +202,7 @@ def _list_font_names(properties: Any) -> list[str]:
 
 
 def _is_lifted(properties: Any) -> bool:
-    """Tell whether a run stands so many half points above its line that it is a superscript."""
+    """Tell whether a run is raised by at least `_MIN_LIFT` half points, like a superscript."""
     position = read_value(properties, "position")
     return position.isdecimal() and int(position) >= _MIN_LIFT
 

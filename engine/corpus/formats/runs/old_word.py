@@ -1,8 +1,8 @@
 """Word 97 files with superscripts and what symbol fonts show ([MS-DOC] 2.4.1, 2.6.1).
 
-office_oxide takes them for letters. A symbol replaces its letter where the file stores 16 bits per
-character. Where it stores 8, a letter that the file does not use stands in for the symbol until the
-text has been read.
+office_oxide takes both for plain letters. Where the file stores 16 bits for each character, the
+symbol is written in place of its letter. Where the file stores 8 bits, a letter that it does not
+use stands in for the symbol until the text has been read.
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ _FONT = 0x4A4F
 _SUPERSCRIPT = 0x2A48
 _LIFT = 0x4845
 _MIN_LIFT = 3  # half points
-_BEFORE = 40  # bytes
+_BEFORE = 40  # bytes before a superscript that decide how it is written
 _OPERAND_LENGTHS = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}
-"""Bytes of a property's operand by the three highest bits of its number; 6 is left out."""
+"""Bytes of a property's operand, by the three highest bits of its number.
+
+For 6, which is left out, the operand begins with its length.
+"""
 _MAY_SHOW_SYMBOLS = re.compile(rb"\x09\x6a|\x4f\x4a|\x48\x2a\x01|\x45\x48|[\x00-\xff]\xf0")
 """The number of one of these properties, or a private letter."""
 _MAX_RUNS = 100_000
@@ -52,24 +55,26 @@ _STAND_INS = [char for char in _HIGH_CHARACTERS if char.isalpha()]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Letters with the same properties, from one offset in the stream to another.
+    """Letters with the same properties."""
 
-    `font` is their symbol font, and `symbol` the symbol that each of them stands for.
-    """
-
+    # Offsets in the stream.
     start: int
     end: int
+    # The symbol font of the letters, empty for a font of letters.
     font: str
+    # The inserted symbol that stands in place of each letter, empty if none does.
     symbol: str = ""
     is_raised: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """Letters of 1 or 2 bytes each, from one offset in the stream to another."""
+    """Letters that follow each other in the stream."""
 
+    # Offsets in the stream.
     start: int
     end: int
+    # Bytes of each letter: 1 or 2.
     width: int
 
     @property
@@ -80,16 +85,16 @@ class _Piece:
 
 @dataclass(slots=True)
 class ShownSymbols:
-    """A Word 97 file with symbols as text.
+    """A Word 97 file, given as `content`, with its symbols as text.
 
-    `stand_ins` are the letters that stand in for symbols until its text has been read.
+    `stand_ins`: letter → the symbol for which it stands in until the text has been read.
     """
 
     content: bytes
     stand_ins: dict[str, str] = field(default_factory=dict)
 
     def replace_in(self, text: str) -> str:
-        """Return a text that was read from the file with its symbols."""
+        """Return a text that was read from the file, with symbols in place of their stand-ins."""
         if not self.stand_ins:
             return text
         symbols = {ord(letter): symbol for letter, symbol in self.stand_ins.items()}
@@ -147,7 +152,7 @@ def _read_fonts(names: bytes) -> dict[int, str]:
 def _read_runs(stream: bytes, pages: bytes, fonts: Mapping[int, str]) -> Iterator[_Run]:
     """Yield the runs of letters that are raised or in symbol fonts, and of inserted symbols.
 
-    `pages` holds the bounds of pages of formatted runs, of 4 bytes each, then the pages' numbers.
+    `pages` lists the pages of formatted runs: their bounds, of 4 bytes each, then their numbers.
     """
     count = (len(pages) - 4) // 8
     for (number,) in struct.iter_unpack("<I", pages[4 * (count + 1) : 4 * (2 * count + 1)]):
@@ -215,8 +220,8 @@ def _read_pieces(structure: bytes) -> list[_Piece]:
         at += 3 + struct.unpack_from("<H", structure, at + 1)[0]
     (length,) = struct.unpack_from("<I", structure, at + 1)
     table = structure[at + 5 : at + 5 + length]
-    # Bounds in characters, of 4 bytes each, then 8 bytes for each piece; its offset is in the
-    # middle of them.
+    # The table has the bounds of pieces in characters, of 4 bytes each, then 8 bytes for each
+    # piece, of which the middle 4 are its offset.
     count = (len(table) - 4) // 12
     bounds = struct.unpack_from(f"<{count + 1}I", table)
     pieces: list[_Piece] = []
@@ -235,7 +240,7 @@ def _read_pieces(structure: bytes) -> list[_Piece]:
 
 def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piece]) -> ShownSymbols:
     """Write symbols and superscripts in place of the letters that show them."""
-    written = bytearray(stream)
+    new_stream = bytearray(stream)
     unused = _find_unused_letters(stream, pieces)
     # What is written for each symbol that does not fit into the bytes of its letter.
     letters: dict[str, str] = {}
@@ -245,13 +250,13 @@ def _rewrite(content: bytes, stream: bytes, runs: list[_Run], pieces: list[_Piec
                 if symbol not in letters:
                     letters[symbol] = _take_letter(symbol, unused)
                 symbol = letters[symbol]
-            written[at : at + piece.width] = symbol.encode(piece.codec)
-    if written == stream:
+            new_stream[at : at + piece.width] = symbol.encode(piece.codec)
+    if new_stream == stream:
         return ShownSymbols(content)
     stand_ins = {
         letter: symbol for symbol, letter in letters.items() if letter not in (" ", symbol)
     }
-    return ShownSymbols(_replace_stream(content, bytes(written)), stand_ins)
+    return ShownSymbols(_replace_stream(content, bytes(new_stream)), stand_ins)
 
 
 def _find_symbols(stream: bytes, run: _Run, piece: _Piece) -> Iterator[tuple[int, str]]:
@@ -263,7 +268,7 @@ def _find_symbols(stream: bytes, run: _Run, piece: _Piece) -> Iterator[tuple[int
         before = stream[max(piece.start, start - _BEFORE) : start].decode(piece.codec, "replace")
         text = stream[start:end].decode(piece.codec, "replace")
         raised = write_superscript(text, before)
-        # The stream has no place for a blank before it.
+        # It has become longer by a blank, for which the stream has no place.
         if len(raised) != len(text):
             return
     for at in range(start, end - piece.width + 1, piece.width):
@@ -315,6 +320,6 @@ def _replace_stream(content: bytes, stream: bytes) -> bytes:
     from olefile import OleFileIO
 
     file = BytesIO(content)
-    written = OleFileIO(file, write_mode=True)
-    written.write_stream(_STREAM, stream)
+    new_file = OleFileIO(file, write_mode=True)
+    new_file.write_stream(_STREAM, stream)
     return file.getvalue()

@@ -42,7 +42,7 @@ _SHAPES = (
     "caption",
 )
 _SHAPE = re.compile(rf"<draw:(?:{'|'.join(_SHAPES)})\b[^<>]*(?<!/)>".encode())
-_MAX_BEFORE = 20  # characters
+_MAX_BEFORE = 20  # characters before raised text that decide how it is written
 _MAX_STYLE_DEPTH = 10
 
 
@@ -57,9 +57,9 @@ class _Styles:
 def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
     """Write raised digits as superscripts and letters of symbol fonts as symbols.
 
-    Several blanks, which have an element of their own, become one, and furigana are left out.
-    `styles` is the `styles.xml` beside a `content.xml`. Content without any of these is returned
-    unchanged.
+    An element that stands for several blanks becomes one blank, and furigana are left out.
+    `content` is the file's `content.xml`, and `styles` its `styles.xml`. Content without any of
+    these is returned unchanged.
     """
     if b"<text:s" in content:
         content = _BLANKS.sub(b" ", content)
@@ -72,7 +72,7 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
     if not has_styles and not _may_change_text(content):
         return content
     root = parse_xml(content)
-    # Content has styles of its own.
+    # `content.xml` also defines styles.
     sheets = [root]
     if has_styles:
         sheets.append(parse_xml(styles))
@@ -85,7 +85,7 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
             changed = True
         elif style_name in special_styles.raised:
             before = _find_text_before(span)
-            # The parts of the span, with links in it.
+            # The text may be divided among the span, spans in it, and links.
             for node in span.iter(f"{_TEXT}span", f"{_TEXT}a"):
                 if node.text:
                     node.text = write_superscript(node.text, before)
@@ -99,8 +99,8 @@ def write_shown_characters(content: bytes, styles: bytes = b"") -> bytes:
 def frame_shapes(content: bytes) -> bytes:
     """Put the text of drawn shapes into text boxes, and make a drawing a presentation.
 
-    xberg reads the shapes of a slide only within a group, and runs those of a text together. It
-    reads no drawings.
+    xberg reads the shapes of a slide only within a group, joins the texts of shapes in a document
+    without blanks, and does not read drawings.
     """
     content = content.replace(b"<office:drawing", b"<office:presentation")
     content = content.replace(b"</office:drawing", b"</office:presentation")
@@ -125,7 +125,8 @@ def frame_shapes(content: bytes) -> bytes:
 def move_text_boxes(content: bytes) -> bytes:
     """Move the paragraphs of text boxes behind the paragraphs that hold the boxes.
 
-    xberg gives them twice otherwise, once run together. Captions of pictures are such boxes.
+    Otherwise xberg returns their text twice, once without blanks between paragraphs. Captions of
+    pictures are such boxes.
     """
     if b"<draw:text-box" not in content:
         return content
@@ -138,10 +139,10 @@ def move_text_boxes(content: bytes) -> bytes:
             continue
         outermost = holders[-1]
         for paragraph in list(box):
-            end = outermost
-            while end in last_behind:
-                end = last_behind[end]
-            end.addnext(paragraph)
+            insertion_point = outermost
+            while insertion_point in last_behind:
+                insertion_point = last_behind[insertion_point]
+            insertion_point.addnext(paragraph)
             last_behind[outermost] = paragraph
     if last_behind:
         return serialise_xml(root)

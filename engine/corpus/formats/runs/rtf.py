@@ -103,14 +103,16 @@ def _build_alternation(words: Iterable[bytes]) -> bytes:
 
     It looks at each letter once, while a plain list would be tried word by word.
     """
-    rests: dict[bytes, list[bytes]] = {}
+    endings_by_letter: dict[bytes, list[bytes]] = {}
     for word in sorted(words):
-        rests.setdefault(word[:1], []).append(word[1:])
+        endings_by_letter.setdefault(word[:1], []).append(word[1:])
     # One of the words ends here.
-    is_optional = rests.pop(b"", None) is not None
-    if not rests:
+    is_optional = endings_by_letter.pop(b"", None) is not None
+    if not endings_by_letter:
         return b""
-    branches = [letter + _build_alternation(endings) for letter, endings in rests.items()]
+    branches = [
+        letter + _build_alternation(endings) for letter, endings in endings_by_letter.items()
+    ]
     return b"(?:%b)%b" % (b"|".join(branches), b"?" if is_optional else b"")
 
 
@@ -160,14 +162,14 @@ _MAX_BACKSLASHES = 64  # before a brace
 
 
 class _State(NamedTuple):
-    """What applies in a group: its font, whether its text is raised, or is not text at all.
+    """What applies to the text of a group."""
 
-    `stand_ins` is the number of characters after each `\\u` escape, for programs that lack it.
-    """
-
+    # The number of the font.
     font: int
+    # How many characters follow each `\\u` escape, for programs that do not know such escapes.
     stand_ins: int = 1
     is_raised: bool = False
+    # Whether the group holds no text of the document, and is copied as it is.
     is_verbatim: bool = False
 
 
@@ -190,9 +192,9 @@ class _Rewriter:
         self._follows_group = False
         # The end of the text so far, for superscripts.
         self._text_before = ""
-        # The number of characters to skip, which stand in for one that was replaced.
+        # How many of the next characters to skip: they stand in for an escape that was replaced.
         self._skipped = 0
-        # What a field shows that has an instruction and no result.
+        # The symbol that the current field shows if it has an instruction and no result.
         self.field_symbol = ""
 
     def write_letters(self) -> None:
@@ -239,7 +241,7 @@ class _Rewriter:
             self._follows_group = True
         if self._outer_states:
             self.state = self._outer_states.pop()
-        # The field, whose groups hold no text, ends here.
+        # The field ends here; its groups hold no text, so the symbol is added instead.
         if self.field_symbol and not self.state.is_verbatim:
             self._add_characters(self.field_symbol)
             self.field_symbol = ""
@@ -260,9 +262,9 @@ class _Rewriter:
                 self._update_state(word, token["number"])
 
     def _add_text(self, letters: bytes) -> None:
-        """Add letters of the file, without those that stand in for a replaced character."""
+        """Add letters of the file, except those that stand in for an escape that was replaced."""
         if self._skipped:
-            # Line ends are no characters of the text.
+            # Line ends of the file are not part of the text, so they are no stand-ins.
             letters = letters.lstrip(b"\r\n")
             skipped = min(self._skipped, len(letters))
             self._skipped -= skipped
@@ -273,7 +275,7 @@ class _Rewriter:
             self._add_as_written(letters, letters[-_MAX_BEFORE:].decode("latin-1"))
 
     def _add_sign(self, token: re.Match[bytes]) -> None:
-        """Add what a backslash before another sign than a letter means."""
+        """Add what a backslash before a sign means, as in `\\~` (a blank) and `\\*`."""
         sign = token["sign"]
         if sign == b"*":
             # The group may be ignored.
@@ -325,7 +327,7 @@ class _Rewriter:
         self._add_as_written(letters, text)
 
     def _add_characters(self, text: str) -> None:
-        """Add characters that are not written as in the file."""
+        """Add characters that differ from those of the file, as escapes where needed."""
         stand_ins = b"?" * self.state.stand_ins
         for char in text:
             self._letters.append(_escape(char, stand_ins))
@@ -337,7 +339,7 @@ class _Rewriter:
         self._text_before = (self._text_before + text)[-_MAX_BEFORE:]
 
     def _skip_stand_in(self) -> bool:
-        """Skip a character if it stands in for one that was replaced; tell whether it does."""
+        """Tell whether a character stands in for a replaced escape, and count it as skipped."""
         if self._skipped:
             self._skipped -= 1
             return True
@@ -417,7 +419,7 @@ def rewrite(content: bytes) -> bytes:
 
 
 def _find_next_exception(content: bytes, start: int) -> int:
-    """Return the offset of the next word that keeps a group from being copied, else of the end."""
+    """Return the offset of the next match of `_NOT_VERBATIM`, by default the end of the file."""
     match = _NOT_VERBATIM.search(content, start)
     if match:
         return match.start()
@@ -425,7 +427,7 @@ def _find_next_exception(content: bytes, start: int) -> int:
 
 
 def _find_group_end(content: bytes, start: int, end: int) -> int:
-    """Return the offset of the brace that ends the group around `start`, at most `end`."""
+    """Return the offset of the brace that ends the group around `start`, `end` if there is none."""
     depth = 1
     for brace in _BRACE.finditer(content, start, end):
         at = brace.start()
@@ -456,7 +458,7 @@ def _read_symbol_field(content: bytes, start: int, end: int) -> str:
 
 
 def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
-    """Return the symbol fonts of a file's table that it uses from `body` on, by number."""
+    """Return the symbol fonts that a file uses, by number; `body` is the offset of its text."""
     table = _FONT_TABLE.search(content)
     if not table:
         return {}

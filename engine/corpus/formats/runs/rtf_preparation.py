@@ -1,4 +1,4 @@
-"""RTF as xberg needs it: what it would leave out or read wrong is written in another way."""
+"""RTF as xberg needs it: what xberg would leave out or misread is written in another way."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SIGNS = {b"\\": rb"\\", b"~": b" ", b"_": b"-"}
 _SURROGATE_PAIR = re.compile(
     rb"\\u(-9[2-9]\d\d|-10[0-2]\d\d|5[56]\d{3}) ?(?:\\'\w\w|[^\\{}]){,2}\\u(-?\d{4,5})"
 )
-# The beginning of groups that Word shows and xberg leaves out: numbers of list items, and comments
-# with their marks.
+# The beginnings of groups that Word shows and xberg leaves out: numbers of list items, and comments
+# with the groups that describe them.
 _HIDDEN_GROUP = re.compile(
     rb"\{\\(?:listtext|pntext)(?![a-z])|\{\\\*\\annotation(?![a-z])(?:\s*\{\\\*\\[a-z]+[^{}]*\})*"
 )
 _DELETED = re.compile(rb"(?<!\\)\\deleted(?=0?(?![a-z\d]))")
 _CODE_PAGE = re.compile(rb"\\ansicpg(\d+)")
 _MACINTOSH = re.compile(rb"(\{\\rtf1?\s*\\mac)(?![a-z])")
-# Ends of cells and rows, of which xberg keeps no word if no row begins (`\trowd`).
+# Ends of cells and rows; if no row begins (`\trowd`), xberg drops the text of such cells.
 _CELL_END = re.compile(rb"\\(nestcell|cell|nestrow|row)(?![a-z])")
 _CELL_ENDS_AS_TEXT = {
     b"cell": rb"\tab",
@@ -51,7 +51,7 @@ def prepare_rtf(content: bytes) -> bytes:
 
 
 def _show_group(match: re.Match[bytes]) -> bytes:
-    """Return the beginning of a group that xberg reads: a footnote for a comment, else text."""
+    """Return another beginning of a hidden group, so that xberg reads it: comments as footnotes."""
     return b"{\\footnote" if b"annotation" in match[0] else b"{"
 
 

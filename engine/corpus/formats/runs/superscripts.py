@@ -24,8 +24,8 @@ def write_superscript(raised: str, before: str) -> str:
     """Return how a raised text is written after the text `before` it.
 
     Digits become superscripts. So does a single letter after a word, which is the mark of a note.
-    Other letters belong to what they follow, as in 1st and Mme, and stay as they are. After a word
-    a blank keeps them apart from it.
+    Other letters belong to what they follow, as in 1st and Mme, and stay as they are; after a whole
+    word, a blank separates them from it.
     """
     text = raised.strip()
     if not text or not text[0].isascii() or before.endswith("["):

@@ -32,7 +32,7 @@ _TABLES_BY_FONT = {
 }
 _FONTS_WITHOUT_TABLE = frozenset({"mtextra", "marlett", "bookshelfsymbol7"})
 _NO_CHARACTER = "-"
-"""Stands in the tables for a code that shows nothing."""
+"""Stands for a code that shows nothing in assets/fonts/symbols.tsv."""
 
 
 def find_symbol_font(name: str) -> str:
@@ -51,10 +51,10 @@ def find_symbol_font(name: str) -> str:
 
 
 def show_symbols(font: str, text: str) -> str:
-    """Return a text as a symbol font shows it, without what the font's table lacks.
+    """Return a text as a symbol font shows it, without the letters that the font's table lacks.
 
-    `font` is as returned by `find_symbol_font`. Characters beyond the 256 of such a font stay,
-    since another font shows them.
+    `font` is as returned by `find_symbol_font`. Such a font has 256 letters; other characters stay,
+    since programs show them in another font.
     """
     table = _read_tables().get(font, {})
     return "".join(_show_symbol(table, char) for char in text)
@@ -68,9 +68,9 @@ def remove_private_letters(text: str) -> str:
 
 
 def _show_symbol(table: Mapping[int, str], char: str) -> str:
-    """Return what a font with a table shows for a character, by its code or private letter.
+    """Return what the font of a `table` shows for a letter, empty if the table lacks its code.
 
-    It is empty if the table lacks the code.
+    The letter may be written as a private one. Other characters are returned unchanged.
     """
     code = ord(char)
     if _PRIVATE <= code < _PRIVATE + 0x100:
@@ -82,12 +82,12 @@ def _show_symbol(table: Mapping[int, str], char: str) -> str:
 
 @cache
 def _read_tables() -> Mapping[str, Mapping[int, str]]:
-    """Return the character that each code shows, by font."""
+    """Return the tables of all symbol fonts by name: code of a letter → the character it shows."""
     tables: dict[str, dict[int, str]] = {}
     for line in asset_path("fonts/symbols.tsv").read_text("utf-8").splitlines():
         if not line or line.startswith("#"):
             continue
-        # A line has the characters of 16 codes, whose higher digit it names.
+        # A line: the font, the higher hexadecimal digit of 16 codes, and their characters.
         font, high_digit, characters = line.split("\t")
         table = tables.setdefault(font, {0x20: " "})
         for code, char in enumerate(characters.split(" "), 16 * int(high_digit, 16)):

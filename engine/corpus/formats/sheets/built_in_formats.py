@@ -63,6 +63,6 @@ BUILT_IN = {
 }
 """Codes of formats by number.
 
-In 14 and 22 the user's country decides how a day is written, which no file says, so they are
-written as in ISO 8601.
+In Excel, the user's country decides how 14 and 22 write a day. No file names that country, so the
+day is written as in ISO 8601.
 """

@@ -23,7 +23,7 @@ from engine.corpus.formats.sheets.symbol_cells import (
 )
 
 ALL_DIGITS = "\ufdd0"
-"""Separates what a cell shows from all digits of its number if it shows fewer.
+"""Separates what a cell shows, such as `1.23E+15`, from all digits of its number.
 
 It is a noncharacter, which no text contains.
 """
@@ -63,17 +63,17 @@ _BLANKS = bytes.maketrans(b"\t\r\n", b"   ")
 # Blanks, tabs and line ends: as they are, as references such as `&#10;`, or as escapes such as
 # `_x000D_`. What follows `_x005F_`, an underscore, is no escape.
 _BREAKS = re.compile(rb"(?: |&#(?:9|10|13|x0*[9aAdD]);|(?<!_x005[Ff])_x00(?:09|0[aA]|0[dD])_)+")
-# Parts that hold no text of cells.
+# Beginnings of the names of parts that hold no text of cells.
 _UNREAD = ("xl/media/", "xl/embeddings/", "xl/printerSettings/", "xl/theme/", "docProps/thumbnail")
 # Maximum number of remembered texts of numbers with their formats.
 _MAX_REMEMBERED = 65_536
 
 
 def write_shown_cells(content: bytes) -> bytes:
-    """Write the numbers of a workbook as texts that Excel shows, and resolve escapes.
+    """Return a workbook with its numbers as the texts that Excel shows, and with escapes resolved.
 
-    The escapes are those of ECMA-376 part 1, 22.9.2.19. If a cell shows fewer digits of a number
-    than it has, all digits follow after `ALL_DIGITS`. Damaged parts stay as they are.
+    The escapes are those of ECMA-376 part 1, 22.9.2.19. If a cell shows fewer digits than its
+    number has, all digits follow after `ALL_DIGITS`. Damaged parts are returned unchanged.
     """
     changed: dict[str, bytes] = {}
     try:
@@ -86,11 +86,11 @@ def write_shown_cells(content: bytes) -> bytes:
                 continue
             with suppress(*DAMAGED):
                 part = package.read(name)
-                written = _resolve_escapes(_join_lines(part) if has_cells else part)
+                rewritten = _resolve_escapes(_join_lines(part) if has_cells else part)
                 if is_sheet:
-                    written = writer.rewrite(written)
-                if written != part:
-                    changed[name] = written
+                    rewritten = writer.rewrite(rewritten)
+                if rewritten != part:
+                    changed[name] = rewritten
         if changed:
             return replace_parts(package, changed, without=_UNREAD)
         return content
@@ -99,7 +99,7 @@ def write_shown_cells(content: bytes) -> bytes:
 
 
 def _resolve_escapes(part: bytes) -> bytes:
-    """Write the characters that escapes, raised runs and symbol fonts stand for into a part."""
+    """Return a part with the characters that escapes, raised runs and symbol fonts stand for."""
     if b"_x" in part:
         part = _ESCAPES_IN_PART.sub(_unescape_match, part)
     return show_runs(part)
@@ -121,9 +121,9 @@ def unescape_characters(text: str) -> str:
 
 
 def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
-    """Yield the rows of a sheet, each with shortened numbers followed by a row of all their digits.
+    """Yield the rows of a sheet; after a row with shortened numbers, a row with all their digits.
 
-    The digits stand in the same columns, and the other cells of that row are empty.
+    The digits stand in the columns of the numbers, and all other cells of that row are empty.
     """
     for row in rows:
         if not any(ALL_DIGITS in cell for cell in row):
@@ -135,17 +135,20 @@ def split_rows(rows: Sequence[Sequence[str]]) -> Iterator[Sequence[str]]:
 
 
 def show_cell(value: float, code: str, *, from_1904: bool = False) -> str:
-    """Return what a cell shows of a number, and all digits after `ALL_DIGITS` if shortened."""
+    """Return a number as a cell with the format `code` shows it.
+
+    If the cell shows fewer digits than the number has, all digits follow after `ALL_DIGITS`.
+    """
     digits = find_hidden_digits(value, code)
     text = show_number(value, code, from_1904=from_1904)
     return f"{text}{ALL_DIGITS}{digits}" if digits else text
 
 
 class _CellWriter:
-    """A writer of the cells of a workbook's sheets as their formats and fonts show them.
+    """Writes the cells of a workbook's sheets as their number formats and fonts show them.
 
-    Numbers become texts. Formats may add texts before and after the text of a cell. A cell style,
-    by its number, names both.
+    Numbers become texts, and a format may add texts before and after the text of a cell. Each cell
+    has the number of a style, which names its format and its font.
     """
 
     def __init__(self, package: ZipFile) -> None:
@@ -193,7 +196,11 @@ class _CellWriter:
         return b"%b%b%b%b" % (match[1], escape(before).encode(), match[3], escape(after).encode())
 
     def _rewrite_shared_text(self, match: re.Match[bytes]) -> bytes:
-        """Write a shared text into its cell if this cell shows it in another way."""
+        """Rewrite a match of `_SHARED_TEXT_CELL`.
+
+        A cell that shows the shared text in another way gets a copy of it; other cells are returned
+        unchanged.
+        """
         attributes, digits = match.groups()
         number = int(digits)
         style = _read_style(attributes)
@@ -254,7 +261,7 @@ def _read_codes(root: Any) -> list[str]:
     """
     if root is None:
         return []
-    own_codes = {
+    custom_codes = {
         format.get("numFmtId"): format.get("formatCode")
         for format in root.iterfind("{*}numFmts/{*}numFmt")
     }
@@ -262,7 +269,7 @@ def _read_codes(root: Any) -> list[str]:
     for style in root.iterfind("{*}cellXfs/{*}xf"):
         format_id = style.get("numFmtId") or "0"
         number = int(format_id) if format_id.isdecimal() else 0
-        codes.append(choose_code(number, own_codes.get(format_id)))
+        codes.append(choose_code(number, custom_codes.get(format_id)))
     return codes
 
 
@@ -306,7 +313,7 @@ def _unescape_match(match: re.Match[bytes]) -> bytes:
 
 
 def _unescape(escapes: str) -> str:
-    """Return the characters of adjoining escapes such as `_xD83D__xDE00_`, which is one of them.
+    """Return the characters of escapes that follow each other: `_xD83D__xDE00_` → one emoji.
 
     A lone surrogate and invisible characters become blanks.
     """

@@ -33,7 +33,7 @@ _PRIMARY_LANGUAGE = 0x3FF
 _LOCALE = re.compile(r"(?=[a-z]*\d)[0-9a-f]+", re.IGNORECASE)
 # The first day after the year 9999.
 _MAX_DAYS = 2_958_466
-# Days from the beginning of the usual count to that of workbooks that count from 1904.
+# How many days later the count begins in workbooks that count from 1904.
 _DAYS_TO_1904 = 1462
 # 29 February 1900, which Excel counts although it did not exist.
 _LEAP_DAY = 60
@@ -46,18 +46,18 @@ _MAX_REMEMBERED = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The moment that a section writes.
-
-    `units` are seconds since the count began, times 10 ** `places`; `weekday` 0 is Sunday. With
-    `is_12_hour` the section writes AM or PM.
-    """
+    """The moment that a section writes."""
 
     year: int
     month: int
     day: int
+    # 0 is Sunday.
     weekday: int
+    # Seconds since the count of days began, times 10 ** `places`.
     units: int
+    # How many digits of a fraction of a second are written.
     places: int
+    # Whether the section writes AM or PM.
     is_12_hour: bool
 
     @property
@@ -81,7 +81,8 @@ class _Moment:
 def show_date(value: float, section: Section, *, from_1904: bool = False) -> str | None:
     """Write a number of days as a date or a time, by a section with `is_date`.
 
-    None if it is neither: beyond the year 9999, or negative and no elapsed time.
+    None if that is not possible: after the year 9999, or for a negative number unless the section
+    writes an elapsed time.
     """
     if value >= _MAX_DAYS or (value < 0 and not section.has("elapsed")):
         return None
@@ -90,7 +91,7 @@ def show_date(value: float, section: Section, *, from_1904: bool = False) -> str
 
 @lru_cache(_MAX_REMEMBERED)
 def _write_date(value: float, section: Section, from_1904: bool) -> str:
-    """Write a number of days token by token; dates repeat in a sheet, so texts are remembered."""
+    """Write a number of days token by token; the texts are cached, since dates recur in a sheet."""
     tokens = section.tokens
     has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
     places = _count_places(tokens)
@@ -126,9 +127,10 @@ def _count_places(tokens: Sequence[Token]) -> int:
 
 
 def _compute_moment(value: float, section: Section, places: int, *, from_1904: bool) -> _Moment:
-    """Return the moment of a number of days, rounded to its last place if a time is written.
+    """Return the moment of a number of days, such as 47985.333 (8:00 on the day 47985).
 
-    A day alone is not rounded up to the next day.
+    If a time is written, it is rounded to `places` digits of a second. A day alone is never rounded
+    up to the next day.
     """
     if section.has_time:
         units = floor(value * _SECONDS_OF_DAY * 10**places + 0.5)
@@ -151,7 +153,10 @@ def _compute_moment(value: float, section: Section, places: int, *, from_1904: b
 
 
 def _find_names(language: str) -> CalendarNames:
-    """Return the names of a section's language: `407` or `de-DE` for German, English if unknown."""
+    """Return the names of months and days in a section's language, in English if it is unknown.
+
+    `language` is `407` or `de-DE` for German.
+    """
     code = language.rpartition(",")[0] or language
     if _LOCALE.fullmatch(code):
         return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & _PRIMARY_LANGUAGE, "en")]
@@ -173,8 +178,8 @@ def _show_noon(text: str, moment: _Moment) -> str:
 def _show_date_part(text: str, moment: _Moment, names: CalendarNames, *, has_day: bool) -> str:
     """Write a year, month, day, hour, minute or second by a token such as `yyyy` or `mm`.
 
-    Some languages have another form of a month's name beside a day; `has_day` tells that there is
-    one.
+    `has_day` tells that the section also writes a day: in some languages, the name of a month then
+    has another form.
     """
     length = len(text)
     match text[0]:

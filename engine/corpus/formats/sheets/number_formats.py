@@ -56,14 +56,12 @@ _MAX_CODE_LENGTH = 1024
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a code.
+    """A piece of a code."""
 
-    `kind` is literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed
-    (hours, minutes or seconds beyond those of a clock) or noon (AM/PM). The text of a minute has
-    `n` in place of `m`, which is a month.
-    """
-
+    # literal, digit, point, comma, percent, slash, exponent, text, general, date, elapsed (hours,
+    # minutes or seconds that may exceed those of a clock) or noon (AM/PM).
     kind: str
+    # As in the code. Minutes have `n` in place of `m`, which is a month.
     text: str
 
 
@@ -91,36 +89,36 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PlainNumber:
-    """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster.
+    """A section of the usual shape, such as `#,##0.0#" kg"`, which is written many times faster."""
 
-    The number is multiplied by 10 ** `shift` and stands between the texts `before` and `after`. At
-    least `min_digits` precede the point, `min_places` to `max_places` follow it.
-    """
-
+    # The texts before and after the number.
     before: str
     after: str
+    # The number is multiplied by 10 ** `shift`.
     shift: int
+    # Whether commas separate thousands.
     is_grouped: bool
     has_point: bool
+    # How many digits stand before the point at least.
     min_digits: int
+    # How many digits stand after the point.
     min_places: int
     max_places: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Section:
-    """One of the up to four parts of a code.
-
-    `language` is a Windows locale as written in the code, empty if none is named. `is_date` tells
-    that it writes a day or a time, `has_time` that it writes a time. `plain` is the same section if
-    it has the usual shape.
-    """
+    """One of the up to four parts of a code."""
 
     tokens: tuple[Token, ...]
+    # Which numbers the section is for, if the code says so.
     condition: Condition | None = None
+    # A Windows locale as written in the code, such as `407`; empty if none is named.
     language: str = ""
+    # Whether it writes a day or a time, and whether it writes a time.
     is_date: bool = False
     has_time: bool = False
+    # The same section in another form, if it has the usual shape.
     plain: PlainNumber | None = None
 
     def has(self, *kinds: str) -> bool:
@@ -138,9 +136,9 @@ class NumberFormat:
     def section_for(self, value: float) -> tuple[Section, bool]:
         """Return the section that writes a number, and whether to put a minus sign before its text.
 
-        Without conditions the sections are for positive numbers, negative ones and zero, and the
-        section for negative numbers writes the sign itself. The same holds for a section whose
-        condition only negative numbers meet.
+        Without conditions the sections are for positive numbers, negative numbers and zero, in this
+        order. A section for negative numbers, or whose condition only such numbers meet, writes the
+        sign itself.
         """
         sections = self.numbers
         is_negative = value < 0
@@ -165,9 +163,10 @@ class NumberFormat:
 
 
 def choose_code(number: int, code: str | None) -> str:
-    """Return the code of the format that a file names by a number, and perhaps by a `code`.
+    """Return the code of a format by its number and the `code` that the file has for it, if any.
 
-    The file's own code takes precedence, except for a day as the user's country writes it.
+    The file's code takes precedence over the built-in one, except in the formats whose days are
+    written as the user's country does (14 and 22).
     """
     built_in = BUILT_IN.get(number, GENERAL)
     if not code:
@@ -304,7 +303,7 @@ def _find_shape_letter(token: Token) -> str:
 def _find_plain(tokens: Sequence[Token]) -> PlainNumber | None:
     """Return a section as a `PlainNumber`, None if it has another shape.
 
-    Its digits stand together, with at most one point, and nothing else stands between literals.
+    The usual shape is: literals, digits with at most one point between them, literals.
     """
     shape = _PLAIN_SHAPE.fullmatch("".join(map(_find_shape_letter, tokens)))
     if shape is None:

@@ -1,7 +1,8 @@
 """Workbooks of Excel 5 to 2003 (.xls, MS-XLS): their numbers as their cells show them.
 
-office_oxide gives these numbers without the formats of the cells. A workbook is a sequence of
-records of a kind and a content: first those of the whole workbook, then those of each sheet.
+office_oxide gives these numbers without the formats of their cells. A workbook is a sequence of
+records, each with a kind and a content: first those of the whole workbook, then those of each
+sheet.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NUMBER = 0x0203
 _PACKED_NUMBER = 0x027E
 _PACKED_NUMBERS = 0xBD
 _FORMULA = 0x06
-# Texts of their own, shared texts, texts with runs.
+# Kinds of cells with a text: a text of its own, a shared text, a text with runs.
 _TEXTS = (0x0204, 0xFD, 0xD6)
 # The version of Excel 97 in the first record.
 _EXCEL_97 = 0x600
@@ -45,15 +46,15 @@ _DOUBLE = struct.Struct("<d")
 
 @dataclass
 class _WorkbookGlobals:
-    """What the first part of a workbook says of its sheets.
+    """What the first part of a workbook says of its sheets."""
 
-    `sheet_starts` says at which byte the part of a sheet begins, by name. `codes` are number
-    formats by their numbers, and `styles` the number of each cell style's format.
-    """
-
+    # The byte at which the part of each sheet begins, by the sheet's name.
     sheet_starts: dict[str, int] = field(default_factory=dict)
+    # The codes of number formats by the numbers of the formats.
     codes: dict[int, str] = field(default_factory=dict)
+    # The number of the number format of each cell style.
     styles: list[int] = field(default_factory=list)
+    # Whether days are counted from 1904.
     from_1904: bool = False
 
     def show(self, value: float, style: int) -> str:
@@ -73,10 +74,10 @@ class _WorkbookGlobals:
 
 
 def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> None:
-    """Put the numbers of a workbook into its sheets as they are shown, up to damage.
+    """Put the numbers of a workbook into its sheets as their cells show them.
 
     `sections` are the sheets as office_oxide represents them, and are changed in place; `content`
-    is the .xls file.
+    is the .xls file. In a damaged file, the numbers before the damage are put in.
     """
     try:
         compound = open_compound(content)
@@ -96,7 +97,7 @@ def put_shown_numbers(sections: Sequence[Mapping[str, Any]], content: bytes) -> 
 
 
 def _put_numbers(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGlobals) -> None:
-    """Put the numbers of the sheet that begins at `start` into its rows."""
+    """Put the numbers of a sheet into its `rows`; its part of `data` begins at `start`."""
     for row, column, style, value in _read_numbers(data, start):
         try:
             text = workbook.show(value, style)
@@ -120,7 +121,10 @@ def _has_cell(rows: Sequence[Any], row: int, column: int) -> bool:
 
 
 def _add_to_texts(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGlobals) -> None:
-    """Put what formats such as `"Art. "@` add to texts into their cells."""
+    """Put what formats such as `"Art. "@` add to texts into the `rows` of a sheet.
+
+    Its part of `data` begins at `start`.
+    """
     for row, column, style in _read_texts(data, start):
         added = workbook.find_added_text(style)
         if added is None or not _has_cell(rows, row, column):
@@ -138,14 +142,14 @@ def _add_to_texts(rows: list[Any], data: bytes, start: int, workbook: _WorkbookG
 def _read_records(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
     """Yield the kinds and contents of the records of the part that begins at `start`.
 
-    Parts inside it are left out, such as a chart on a sheet.
+    Parts inside this part, such as a chart on a sheet, are left out.
     """
-    at = start
+    position = start
     depth = 0
-    while at + 4 <= len(data):
-        kind, size = struct.unpack_from("<HH", data, at)
-        content = data[at + 4 : at + 4 + size]
-        at += 4 + size
+    while position + 4 <= len(data):
+        kind, size = struct.unpack_from("<HH", data, position)
+        content = data[position + 4 : position + 4 + size]
+        position += 4 + size
         if kind == _PART_BEGIN:
             depth += 1
         elif kind == _PART_END:
@@ -176,17 +180,17 @@ def _read_globals(data: bytes) -> _WorkbookGlobals:
 
 
 def _read_text(content: bytes, *, length_size: int, is_97: bool) -> str:
-    """Return a text that follows its length, a number of `length_size` bytes.
+    """Return the text in `content`, which begins with its length, a number of `length_size` bytes.
 
-    Since Excel 97 a byte between them tells whether its characters have two bytes.
+    Since Excel 97, a byte after the length tells whether each character has two bytes.
     """
     length = int.from_bytes(content[:length_size], "little")
-    rest = content[length_size:]
+    after_length = content[length_size:]
     if not is_97:
-        return rest[:length].decode("cp1252", "replace")
-    if rest[:1] and rest[0] & 1:
-        return rest[1 : 1 + 2 * length].decode("utf-16-le", "replace")
-    return rest[1 : 1 + length].decode("latin-1")
+        return after_length[:length].decode("cp1252", "replace")
+    if after_length[:1] and after_length[0] & 1:
+        return after_length[1 : 1 + 2 * length].decode("utf-16-le", "replace")
+    return after_length[1 : 1 + length].decode("latin-1")
 
 
 def _read_texts(data: bytes, start: int) -> Iterator[tuple[int, int, int]]:
@@ -219,10 +223,10 @@ def _read_numbers(data: bytes, start: int) -> Iterator[tuple[int, int, int, floa
 
 
 def _unpack_number(packed: int) -> float:
-    """Return a number of 30 bits and two flags (MS-XLS 2.5.122).
+    """Return a number that is packed into 30 bits and two flags (MS-XLS 2.5.122).
 
-    Bit 1 tells that the bits are a whole number, else they are the first 30 of a float's 64. Bit 0
-    tells that the number is to be divided by a hundred.
+    If bit 1 is set, the 30 bits are a whole number, else the first 30 of the 64 bits of a float. If
+    bit 0 is set, the number is to be divided by a hundred.
     """
     value: float
     if packed & 2:

@@ -27,11 +27,11 @@ _PARAGRAPH = re.compile(rb"<text:p\b[^>]*(?<!/)>(?:(?!</?text:p\b).)*</text:p>",
 
 
 def write_shown_values(content: bytes) -> bytes:
-    """Return the XML of a workbook whose cells are texts as they are shown, for xberg to read.
+    """Return the XML of a workbook for xberg, in which each cell is the text that it shows.
 
-    A cell without such a text keeps its value. Cells that are repeated a thousand times or more
-    appear once, as xberg would create all of them. Since it omits tabs, line breaks and comments,
-    the former become blanks, and comments become paragraphs below the text of their cells.
+    A cell without a text keeps its value. Cells that are repeated a thousand times or more appear
+    once, as xberg would create all of them. xberg drops tabs, line breaks and comments: tabs and
+    line breaks become blanks, and comments become paragraphs below the text of their cells.
     """
     if b"<text:tab" in content or b"<text:line-break" in content:
         content = _BREAK.sub(b" ", content)

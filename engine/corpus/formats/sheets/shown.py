@@ -18,7 +18,7 @@ from engine.corpus.formats.sheets.number_formats import (
 
 # Maximum length of a number in the format General, without its sign.
 _MAX_GENERAL = 11
-# From here on, a cell cannot hold every whole number exactly.
+# Above this, a cell cannot hold every whole number exactly.
 _MAX_EXACT = 10**15
 # Maximum number of places after the point.
 _MAX_PLACES = 60
@@ -28,14 +28,14 @@ _HALF_UP = Context(prec=400, rounding=ROUND_HALF_UP)
 _LAST_PLACES = tuple(Decimal(1).scaleb(-places) for places in range(_MAX_PLACES + 1))
 # The precision with which a spreadsheet calculates.
 _PRECISION = ".15g"
-# What a place for a digit shows if the number has none there.
+# What a place for a digit shows if the number has no digit there.
 _FILL = {"0": "0", "?": " ", "#": ""}
 
 
 def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
     """Write a number in the format `code`, rounded half away from zero, with single spaces.
 
-    With `from_1904` the workbook counts its days from 1904.
+    `from_1904`: whether the workbook counts its days from 1904.
     """
     format = parse_format(code)
     section, is_signed = format.section_for(value)
@@ -53,9 +53,9 @@ def show_number(value: float, code: str, *, from_1904: bool = False) -> str:
 
 
 def find_added_text(code: str) -> tuple[str, str] | None:
-    """Return the texts that a format such as `"Art. "@` puts before and after that of its cell.
+    """Return the texts that a format puts before and after the text of a cell, None without any.
 
-    None for a format that adds nothing.
+    `"Art. "@` → `("Art. ", "")`.
     """
     section = parse_format(code).text
     if section is None:
@@ -72,7 +72,7 @@ def find_added_text(code: str) -> tuple[str, str] | None:
 
 
 def find_hidden_digits(value: float, code: str) -> str:
-    """Return all digits of a whole number that General shortens to 1.23457E+12, else empty."""
+    """Return all digits of a whole number that is shortened to `1.23457E+12`, else empty."""
     if not value.is_integer() or not 10**_MAX_GENERAL <= abs(value) < _MAX_EXACT:
         return ""
     section, _ = parse_format(code).section_for(value)
@@ -190,7 +190,8 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
     if not places_left:
         return join_text([token for token in tokens if token.kind != "comma"]) + digits
     digits_left = list(digits)
-    # From the last to the first, and how many of them are digits, or blanks in the place of digits.
+    # The written pieces from the last to the first, and how many of them are digits, or blanks in
+    # place of digits.
     pieces: list[str] = []
     written = 0
     for token in reversed(tokens):
@@ -202,25 +203,28 @@ def _write_whole(digits: str, tokens: Sequence[Token], *, is_grouped: bool) -> s
         places_left -= 1
         count = 1 if places_left else max(1, len(digits_left))
         for _ in range(count):
-            sign = digits_left.pop() if digits_left else _FILL[token.text]
-            if is_grouped and written and written % 3 == 0 and sign.isdigit():
+            char = digits_left.pop() if digits_left else _FILL[token.text]
+            if is_grouped and written and written % 3 == 0 and char.isdigit():
                 pieces.append(",")
-            pieces.append(sign)
-            written += bool(sign)
+            pieces.append(char)
+            written += bool(char)
     return "".join(reversed(pieces))
 
 
 def _write_places(decimals: str, tokens: Sequence[Token]) -> str:
-    """Write the point and the decimals; `#` omits a zero at the end, `?` makes it a blank."""
+    """Write the point and the decimals, whose places are `#`, `?` or `0`.
+
+    A zero at the end is omitted in a place `#`, and becomes a blank in a place `?`.
+    """
     places = [token.text for token in tokens if token.kind == "digit"]
-    shown = len(decimals.rstrip("0"))
+    shown_count = len(decimals.rstrip("0"))
     if "0" in places:
-        shown = max(shown, len(places) - places[::-1].index("0"))
+        shown_count = max(shown_count, len(places) - places[::-1].index("0"))
     pieces: list[str] = []
     place = 0
     for token in tokens:
         if token.kind == "digit":
-            if place < shown:
+            if place < shown_count:
                 pieces.append(decimals[place : place + 1])
             elif token.text == "?":
                 pieces.append(" ")
@@ -264,7 +268,10 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
 
 
 def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
-    """Write `# ?/?`, `??/??` or `# ?/8`, empty unless both sides of the slash have places."""
+    """Write a number as a fraction, by a format such as `# ?/?`, `??/??` or `# ?/8`.
+
+    Empty if one side of the slash has no places for digits.
+    """
     slash = [token.kind for token in tokens].index("slash")
     numerator_places = count_run(tokens[:slash][::-1], "digit")
     end = slash + 1

@@ -24,7 +24,7 @@ _FONT = re.compile(rb"<rFont\s[^>]*\bval=\"([^\"]*)\"")
 _TEXT = re.compile(rb"(<t\b[^>]*>)([^<]*)(?=</t>)")
 # The text of the run before a run.
 _TEXT_BEFORE = re.compile(rb"([^<>]*)</t>\s*</r>\s*<r\b[^>]*>\s*$")
-_MAX_BEFORE = 300  # bytes
+_MAX_BEFORE = 300  # bytes before a run in which the text before it is looked for
 
 
 def show_runs(part: bytes) -> bytes:

@@ -19,16 +19,16 @@ _SHEET_DATA = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DO
 _ROWS_LOST = " rows not shown "
 # Maximum number of cells of a represented workbook; each takes a thousand bytes.
 _MAX_CELLS = 2**20
-# No text contains it, so it stands for the name of a sheet after the last one.
+# Stands for the name of the sheet after the last one, as no text contains it.
 _NO_NAME = "\0"
 
 
 def represent_workbook(workbook: Any, content: bytes) -> str:
     """Return the JSON of a workbook as office_oxide represents it.
 
-    `workbook` is office_oxide's, and `content` its file. If it is too large for that, each sheet is
-    one table with its rows as `plain`, a list of texts for each. Raises what office_oxide and
-    `open_package` raise.
+    `workbook` is an object of office_oxide, and `content` the file. If the workbook is too large to
+    be represented, each sheet is one table with the key `plain`: a list of rows, each a list of
+    texts. Raises what office_oxide and `open_package` raise.
     """
     plain_text = workbook.plain_text()
     lines = plain_text.split("\n")
@@ -40,13 +40,13 @@ def represent_workbook(workbook: Any, content: bytes) -> str:
     parsed = _represent_without_cells(workbook, content)
     sections = parsed["sections"]
     next_names = [section.get("title", _NO_NAME) for section in sections[1:]]
-    rest = f"\n\n{plain_text}\n"
+    remaining_text = f"\n\n{plain_text}\n"
     for section, next_name in zip(sections, [*next_names, _NO_NAME], strict=True):
-        rest = rest.removeprefix(_write_name(section.get("title")))
-        sheet, _, after = f"\n{rest}".partition(_write_name(next_name))
+        remaining_text = remaining_text.removeprefix(_write_name(section.get("title")))
+        sheet, _, after = f"\n{remaining_text}".partition(_write_name(next_name))
         rows = [line.split("\t") for line in sheet.split("\n")]
         section["elements"] = [{"type": "table", "plain": rows}]
-        rest = _write_name(next_name) + after
+        remaining_text = _write_name(next_name) + after
     return json.dumps(parsed)
 
 
