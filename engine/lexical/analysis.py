@@ -45,7 +45,21 @@ _MAX_HUMPS = 10
 
 
 class Terms(NamedTuple):
-    """The terms of a text, with repetitions."""
+    """The terms of a text, with repetitions.
+
+    ============= ================== ======================= ===================
+    text          words              codes                   sequences
+    ============= ================== ======================= ===================
+    leaked pumps  `leak` `pump`
+    e-mail        `e` `mail`         `-email`
+    getUserName   `getusernam`       `-get` `-user` `-name`
+    PHX-121       `phx` `121`        `phx-121`
+    12,750.00     `12` `750` `00`    `12750.0`
+    Windows 10    `window` `10`                              `=windows-10`
+    5 kilograms   `5` `kilogram`                             `=5-kg`
+    17 May 2031   `17` `may` `2031`  `2031-05-17`            `=2031-05` `=-05-17`
+    ============= ================== ======================= ===================
+    """
 
     words: list[str]
     """Words in order of the text, as stems."""

@@ -13,7 +13,7 @@ from fixtures.tiny_model import build_tiny_model, encoder_settings
 from engine.cli.looking import finding_lines
 from engine.core.messages.project import Finding
 from engine.corpus.sandbox import child
-from engine.corpus.sandbox.limits import Confinement
+from engine.corpus.sandbox.confinement import Confinement
 from engine.doctor import doctor
 from engine.doctor.doctor import examine
 from engine.doctor.findings import examine_reranker

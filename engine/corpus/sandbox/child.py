@@ -27,7 +27,7 @@ from engine.core.platforms.processes import (
 from engine.core.records import Kind
 from engine.core.subprocesses import import_path, python_command
 from engine.core.text import size_text
-from engine.corpus.sandbox.limits import Confinement
+from engine.corpus.sandbox.confinement import Confinement
 from engine.corpus.sandbox.outcome import (
     HEADER,
     MAX_FRAME,

@@ -1,7 +1,7 @@
 """The program tesseract, if installed: one process per picture, with little memory and time.
 
 The picture goes in and the text comes out through pipes. On Linux the kernel refuses tesseract the
-same as reading processes (see `limits`), the network included, except to become another program.
+same as reading processes (see `confinement`), the network included, except to become another program.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Tesseract:
         # On Windows, the job alone confines the process.
         if can_become_program():
             limits = (str(memory), str(seconds))
-            command = python_command("engine.corpus.sandbox.limits", *limits, *command)
+            command = python_command("engine.corpus.sandbox.confinement", *limits, *command)
         job = Job(memory, _MAX_PROCESSES)
         try:
             process = start_in_job(

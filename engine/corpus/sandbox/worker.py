@@ -22,7 +22,7 @@ from typing import Any
 from engine.core.platforms.lockdown import take_file
 from engine.core.platforms.processes import end_with_parent, limit_time
 from engine.corpus.formats.source import read_from
-from engine.corpus.sandbox.limits import confine
+from engine.corpus.sandbox.confinement import confine
 from engine.corpus.sandbox.outcome import encode_finding, encode_frame
 
 # Bytes of frames that may be held back to be sent with the next frame.

@@ -19,16 +19,16 @@ pytestmark = pytest.mark.skipif(
 
 TRIED = """
 import ctypes, fcntl, mmap, os, resource, signal, socket, struct, subprocess, sys, threading
-from engine.corpus.sandbox import limits
+from engine.corpus.sandbox import confinement
 
 kept, without = sys.argv[1:]
 parent = os.getppid()
 libc = ctypes.CDLL(None, use_errno=True)
 if without:
-    setattr(limits, without, lambda **_: True)
+    setattr(confinement, without, lambda **_: True)
 with open(kept) as file:
     assert file.read() == "kept"
-assert limits.confine(2**31).calls
+assert confinement.confine(2**31).calls
 
 def call(name, *arguments):
     function = (lambda *more: libc.syscall(name, *more)) if isinstance(name, int) else getattr(libc, name)
@@ -172,7 +172,7 @@ def test_the_superuser_still_reads_what_is_anothers(tmp_path: Path) -> None:
     os.chown(tmp_path / "his.txt", 12345, 12345)
     (tmp_path / "his.txt").chmod(0o600)
     asked = (
-        "import sys; from engine.corpus.sandbox.limits import confine; confine(2**31);"
+        "import sys; from engine.corpus.sandbox.confinement import confine; confine(2**31);"
         " print(open(sys.argv[1]).read())"
     )
     done = subprocess.run(

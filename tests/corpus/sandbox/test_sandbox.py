@@ -33,7 +33,7 @@ from engine.core.records import Marked
 from engine.corpus.formats import LeftOut
 from engine.corpus.sandbox import child, worker
 from engine.corpus.sandbox.child import find_confinement
-from engine.corpus.sandbox.limits import Confinement
+from engine.corpus.sandbox.confinement import Confinement
 from engine.corpus.sandbox.outcome import HEADER, Limits, Outcome, decode_finding, encode_finding
 from engine.corpus.sandbox.pool import Pool
 

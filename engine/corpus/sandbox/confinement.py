@@ -1,7 +1,7 @@
 """What a reading process gives up before it touches a file.
 
 It gives up memory and time beyond its limits, the network, other programs and writing.
-`python -m engine.corpus.sandbox.limits MEMORY SECONDS PROGRAM ARGUMENT…` confines itself, then
+`python -m engine.corpus.sandbox.confinement MEMORY SECONDS PROGRAM ARGUMENT…` confines itself, then
 becomes another program.
 """
 
