@@ -1,7 +1,8 @@
 """The program tesseract, if installed: one process per picture, with little memory and time.
 
 The picture goes in and the text comes out through pipes. On Linux the kernel refuses tesseract the
-same as reading processes (see `confinement`), the network included, except to become another program.
+same as reading processes (see `confinement`), the network included, except to become another
+program.
 """
 
 from __future__ import annotations
