@@ -217,7 +217,7 @@ def _read_command_error(messages: bytes, name: str, code: int | None) -> EngineE
 
 
 def _find_last_line(text: str) -> str:
-    """Return the last line; empty where there is none."""
+    """Return the last line of a text, or an empty text."""
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
 

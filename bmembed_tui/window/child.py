@@ -129,7 +129,7 @@ class AppProcess:
 
 
 def _require_pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    """Return the stream of a pipe. Raises ValueError where there is none."""
+    """Return the stream of a pipe. Raises ValueError if it is missing."""
     if stream is None:
         raise ValueError("the app has no such pipe")
     return stream
