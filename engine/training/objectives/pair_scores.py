@@ -59,10 +59,10 @@ def pair_scores(
 class PairScorer:
     """Scores pairs, each only once.
 
-    Scores are cached batch by batch, so that a resumed training uses the same ones. The cache is
-    one of vectors, in which the halves of a float32 are stored as two float16. `budget` is the
-    number of tokens of a micro-batch; `pause` is called between blocks of micro-batches and may
-    raise.
+    Scores are cached batch by batch, so that a resumed training uses the same ones. The cache holds
+    vectors of two float16: the two halves of the bytes of a score in float32 (`pack_scores`).
+    `budget` is the number of tokens of a micro-batch; `pause` is called between blocks of
+    micro-batches and may raise.
     """
 
     def __init__(
