@@ -43,7 +43,7 @@ def not_built(project: ProjectFolder, kind: type[ArtifactInfo]) -> NotBuiltError
 
 
 def _how_to_run(project: ProjectFolder, kind: type[ArtifactInfo]) -> str:
-    """Return the end of an advice: the command that makes an artifact of that kind."""
+    """Return the end of a sentence: to run the command that makes an artifact of that kind."""
     command = command_for(kind.stage)
     run = f"run 'engine {command} {project.argument}'"
     if command == "adapt":

@@ -198,7 +198,8 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
 def count_passes(config: TrainingConfig, chunks: int, queries: int, m: int) -> float:
     """Return how often a training passes a text through the encoder, forward or backward.
 
-    `m`: chunks in a ranked list.
+    0 with too few queries for a training. Held-out checks go forward only. `m`: chunks in a ranked
+    list.
     """
     if queries < MIN_QUERIES:
         return 0.0

@@ -18,7 +18,7 @@ from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
 from engine.training.dataset import train_rows
 from engine.training.recipe import graded_texts_if_selected
-from engine.training.stopping import (
+from engine.training.stopping_queries import (
     MIN_TO_STOP,
     generated_for_stopping,
     uses_imported_validation,

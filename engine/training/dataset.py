@@ -26,7 +26,7 @@ from engine.training.candidates import candidate_lists, find_nearest
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData, rows_of_chunks
 from engine.training.recipe import graded_texts_if_selected, is_of_source, teacher_folder
-from engine.training.stopping import StoppingQueries, choose_stopping_queries
+from engine.training.stopping_queries import StoppingQueries, choose_stopping_queries
 
 MIN_QUERIES = 20
 """Minimum number of training queries; with fewer, no adapter is trained."""

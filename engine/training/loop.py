@@ -206,7 +206,7 @@ class Loop(ABC):
         return torch.optim.AdamW(parameters, lr=0.0, weight_decay=decay, fused=fused)
 
     @abstractmethod
-    def _gradients(self) -> Gradients:
+    def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step."""
 
     @abstractmethod
@@ -271,7 +271,7 @@ class Loop(ABC):
         config = self.config
         state = self.state
         started = time.monotonic()
-        step = self._compute_gradients()
+        step = self._compute_within_memory()
         for master in self.masters.values():
             master.grad = None
         for master, gradient in zip(step.trained, step.gradients, strict=True):
@@ -288,7 +288,7 @@ class Loop(ABC):
         seconds = time.monotonic() - started
         self.meter.record_step(state.step, step.loss, max(step.rates), step.tokens, seconds)
 
-    def _compute_gradients(self) -> Gradients:
+    def _compute_within_memory(self) -> Gradients:
         """Return the gradients of the next step, with its random seed.
 
         If a GPU runs out of memory, the step is repeated with smaller parts, to the same result.
@@ -296,7 +296,7 @@ class Loop(ABC):
         while True:
             torch.manual_seed(torch_seed(self.config.seed, self.state.step, self.peers.rank))
             try:
-                return self._gradients()
+                return self._compute_gradients()
             except torch.OutOfMemoryError as error:
                 detail = str(error)
             # The exception's frames held the step's graphs, which are only freed here.

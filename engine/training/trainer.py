@@ -87,7 +87,7 @@ class _Training(Loop):
             self.best = self.student.snapshot()
         return self._train()
 
-    def _gradients(self) -> Gradients:
+    def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step's batch, by GradCache."""
         config = self.config
         step = self.state.step

@@ -25,13 +25,13 @@ from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.from_documents import find_untrained
 from engine.runs.progress import ResumePoint, find_resume_point
-from engine.training import stopping
+from engine.training import stopping_queries as stopping
 from engine.training.data import TrainingData
 from engine.training.dataset import training_data
 from engine.training.heldout import HeldOutFigures
 from engine.training.history import history_of
 from engine.training.recipe import resolve_config
-from engine.training.stopping import MIN_TO_STOP, choose_stopping_queries
+from engine.training.stopping_queries import MIN_TO_STOP, choose_stopping_queries
 
 
 @pytest.fixture(scope="module")

@@ -101,6 +101,7 @@ class Rules:
         # R of METHODS.md §5, "Proved": Bonferroni's correction for the rungs that are asked.
         tests = len(self._proving) + bool(self._compared)
         self._level = LEVEL / max(1, tests)
+        # The highest rung that proves each candidate, None if none does.
         self.proofs = {option.name: self._find_proof(option.name) for option in candidates}
 
     def judge(self, option: Option) -> GateRow:

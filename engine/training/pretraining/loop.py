@@ -160,7 +160,7 @@ class _Pretraining(Loop):
         super()._publish()
         self.head.publish()
 
-    def _gradients(self) -> Gradients:
+    def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step's masked texts."""
         step = self.state.step
         budget = self.plan.micro_batch_tokens

@@ -16,7 +16,7 @@ _MAX_BOOKMARKS = 10_000
 _MAX_LEVELS = 6
 # Maximum length of a title in characters.
 _MAX_TITLE_LENGTH = 300
-_MAX_SEARCHED = 2 * 10**7  # characters
+_MAX_SEARCHED = 2 * 10**7  # characters, for all bookmarks together
 # The number of a heading before its title, as in `2.1 Berths`, `A.3. Berths` or `IV. Berths`.
 _NUMBER_IN_OUTLINE = re.compile(r"(?:(?:\d+|[A-Z])(?:\.\d+)*\.?|[IVXLC]+\.)\s+(?=\S)")
 # The same at the beginning of a line, perhaps after a word, as in `Chapter 2: Berths`.
@@ -80,14 +80,14 @@ def _find_titles(
             words_of_page[bookmark.page] = set(text[start:end].lower().split())
         words = _NUMBER_IN_OUTLINE.sub("", bookmark.title, count=1).split()
         if not words_of_page[bookmark.page].issuperset(map(str.lower, words)):
-            # Compiling an expression in vain would take longer than everything else here.
+            # Compiling a pattern takes longer than all else here, so none is made in vain.
             continue
         start = max(start, search_starts.get(bookmark.page, 0))
         characters_left -= end - start
         if characters_left < 0:
             return
         pattern = _NUMBER_IN_TEXT + r"\s+".join(map(re.escape, words)) + r"[ \t]*$"
-        line = re.compile(pattern, re.MULTILINE | re.IGNORECASE).search(text, start, end)
-        if line:
-            search_starts[bookmark.page] = line.end()
-            yield Heading(line.start(), bookmark.level, bookmark.title)
+        match = re.compile(pattern, re.MULTILINE | re.IGNORECASE).search(text, start, end)
+        if match:
+            search_starts[bookmark.page] = match.end()
+            yield Heading(match.start(), bookmark.level, bookmark.title)
