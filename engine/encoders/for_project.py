@@ -118,7 +118,7 @@ def training_hardware(context: StageContext) -> Hardware:
     settings = context.settings.encoder
     hardware = choose_hardware(settings.device, settings.dtype, purpose="train")
     for choice in hardware.choices:
-        context.choose(choice.setting, choice.value, choice.reason)
+        context.report_choice(choice.setting, choice.value, choice.reason)
     return hardware
 
 
@@ -139,7 +139,7 @@ def load_encoder(
         # With the width known, the server is not asked for it.
         width = open_cache(context).read_width(fingerprint)
         source = encoder_source(chosen, width)
-    encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
+    encoder = source.load(chosen.max_tokens, adapter, weight, context.report_choice)
     # At every interpolation weight the black box is asked for the same vectors.
     if isinstance(encoder, AugmentedEncoder):
         encoder.black_box = add_cache(context, encoder.black_box)

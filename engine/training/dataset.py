@@ -89,9 +89,9 @@ def training_data(
     queries.
     """
     queries = context.store.queries()
+    ranked = _load_rankings(context, queries)
     if chunks is None:
         chunks = context.store.chunks()
-    ranked = _load_rankings(context, queries)
     if config.method != "FT":
         # Pre-training learns the masked words of all documents, but the titles of some of them
         # decide what comes into use.
@@ -114,20 +114,15 @@ def training_data(
         lists = candidate_lists(positives, ranked_rows, ranked_scores, nearest, config)
     elif config.uses_lists:
         lists = sampled_lists(context, ranked, rows, row_of)
-    grades: list[dict[int, int]] = []
-    source = context.settings.training.query_source
-    if config.objective == "plackett_luce" and source != "generated":
-        grades = _grade_chunks(context, queries, texts, chunks, row_of)
+    grades = _grade_chunks(context, config, queries, texts, chunks, row_of)
 
-    # The sample of chunks that is used; a chunk's position in the sample replaces its row.
+    # A sample of the chunks is used; a chunk's position in the sample replaces its row.
     needed = [positives, *_find_needed(validation, lists, grades)]
     if config.negatives_per_query:
         first, last = config.negative_ranks
         needed.append(ranked_rows[:, first:last])
     sampled_rows = sample_indices(len(chunks), context.settings.training.seed, needed)
-    # Position of each row in the sample; the last one serves the padding −1.
-    position = np.full(len(chunks) + 1, -1, dtype=np.int64)
-    position[sampled_rows] = np.arange(len(sampled_rows))
+    position = _number_rows(sampled_rows, len(chunks))
     kept_chunks = context.store.read_whole([chunks[row] for row in sampled_rows])
     base = _encode_by_base(context, config, texts, kept_chunks, validation.texts)
     if lists is not None:
@@ -151,6 +146,13 @@ def training_data(
         everyday=_find_everyday(context, config, trained),
         keep_evidence=context.settings.ranking.keep_evidence,
     )
+
+
+def _number_rows(sampled_rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the position in the sample of each of `count` rows, −1 for others and for padding."""
+    position = np.full(count + 1, -1, dtype=np.int64)  # The last place is that of the row −1.
+    position[sampled_rows] = np.arange(len(sampled_rows))
+    return position
 
 
 def _find_needed(
@@ -185,12 +187,19 @@ def _load_rankings(context: StageContext, queries: Sequence[Query]) -> RankedLis
 
 def _grade_chunks(
     context: StageContext,
+    config: TrainingConfig,
     queries: Sequence[Query],
     texts: Sequence[str],
     chunks: Sequence[Chunk],
     row_of: Mapping[int, int],
 ) -> list[dict[int, int]]:
-    """Return for each text the grades of its relevant chunks by row; nothing without any grades."""
+    """Return for each text the grades of its relevant chunks by row.
+
+    Empty without any grades, or if the objective learns from none.
+    """
+    source = context.settings.training.query_source
+    if config.objective != "plackett_luce" or source == "generated":
+        return []
     graded = graded_answers(context.project, queries, chunks, context.store.documents())
     if not graded:
         return []
@@ -223,7 +232,9 @@ def _find_everyday(
             f"training.everyday_share; {everyday.sum()} of {len(everyday)} training queries are"
             " everyday ones"
         )
-        context.choose("everyday queries in a step", f"{100 * config.everyday_share:g} %", reason)
+        context.report_choice(
+            "everyday queries in a step", f"{100 * config.everyday_share:g} %", reason
+        )
     return everyday
 
 

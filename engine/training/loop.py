@@ -404,7 +404,7 @@ class Loop(ABC):
             return
         self.state, tensors = newest
         self._restore(tensors)
-        self.choose(
+        self.report_choice(
             f"first step{self.steps_suffix}",
             self.state.step,
             "a checkpoint of the same model, data and settings was found",
@@ -416,7 +416,7 @@ class Loop(ABC):
         state = self.state
         why = self._explain_end(ended)
         if why:
-            self.choose(f"steps{self.steps_suffix}", state.step, why)
+            self.report_choice(f"steps{self.steps_suffix}", state.step, why)
         weights = self.best if self.chooses_step else self.student.snapshot()
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
@@ -439,6 +439,6 @@ class Loop(ABC):
             seconds=state.seconds,
         )
 
-    def choose(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason."""
         self.emit(Choice(stage=STAGE, setting=setting, value=str(value), reason=reason))

@@ -73,10 +73,12 @@ def choose_stopping_queries(
                 "titles, headings and queries by a language model of the validation documents are"
                 f" {count}, fewer than {MIN_TO_STOP}; extractive ones flatter what is trained"
             )
-        context.choose("stopped by", "nothing, the last step counts", why)
+        context.report_choice("stopped by", "nothing, the last step counts", why)
         return StoppingQueries([], np.empty(0, dtype=np.int64), None), chunks
     value = f"{len(written)} titles and headings, {len(rows)} imported or model-written queries"
-    context.choose("stopped by", value, "they are of validation documents, and none is extractive")
+    context.report_choice(
+        "stopped by", value, "they are of validation documents, and none is extractive"
+    )
     row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     written_texts = [query.text for query in written]
     written_hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)

@@ -334,7 +334,7 @@ def test_the_context_is_no_longer_than_the_model_was_trained_for(tmp_path: Path)
     told: list[tuple[str, object]] = []
 
     class Reporter(NullReporter):
-        def choose(self, setting: str, value: object, reason: str) -> None:
+        def report_choice(self, setting: str, value: object, reason: str) -> None:
             told.append((setting, value))
 
     loaded = FileChatModel(
