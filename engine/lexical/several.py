@@ -74,7 +74,7 @@ class Analyzers:
             for term, weight in terms.items():
                 words[term] = words.get(term, 0.0) + count * weight
             if word in query.single:
-                single.update(chain.from_iterable(self._find_forms(word).values()))
+                single.update(self._terms_of([word]))
         codes = {}
         for code, parts in query.codes.items():
             codes[code] = self._choose_parts(parts, frequency)
@@ -109,8 +109,8 @@ class Analyzers:
         """Return, for each part of a code, the one of its terms that most chunks contain."""
         parts = []
         for word in words:
-            forms = filter(None, self._find_forms(word).values())
-            candidates = [terms[0] for terms in forms]
+            # A word has no terms in a language in which it is a stop word.
+            candidates = [terms[0] for terms in self._find_forms(word).values() if terms]
             if candidates:
                 parts.append(max(candidates, key=frequency))
         return tuple(parts)
@@ -148,7 +148,6 @@ class Analyzers:
         merged: list[set[str]] = []
         for word in words:
             forms = self._find_forms(word).values()
-            # A word has no terms in a language in which it is a stop word.
             if all(forms):
                 terms = set(chain.from_iterable(forms))
                 merged.append(terms | find_joined(terms))
@@ -193,15 +192,15 @@ class Analyzers:
         has_spellings = _SPELT_IN_TWO_WAYS.search(spelt_out) is not None
         forms: dict[str, tuple[str, ...]] = {}
         for analyzer in (self.main, *self._others.values()):
-            forms[analyzer.language] = ()
+            terms: list[str] = []
             term = analyzer.term_of(word)
             if term:
                 terms = [term, analyzer.term_of(spelt_out)]
-                if has_spellings:
-                    # Chunks may have `Strößner` for `Stroessner`.
-                    spellings = self._spellings()
-                    for known in list(terms):
-                        terms += spellings.get(known, ())
-                distinct = dict.fromkeys(terms)
-                forms[analyzer.language] = tuple(filter(None, distinct))
+            if term and has_spellings:
+                # Chunks may have `Strößner` for `Stroessner`.
+                spellings = self._spellings()
+                for known in terms.copy():
+                    terms += spellings.get(known, ())
+            distinct_terms = dict.fromkeys(filter(None, terms))
+            forms[analyzer.language] = tuple(distinct_terms)
         return forms
