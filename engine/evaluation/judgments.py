@@ -133,7 +133,11 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
         else:
             # The first judgment with an answer also counts its evidence that is in no chunk.
             evidence += judgment.evidence
-        _add_grades(grades, judgment, level, owners)
+        for judged_id, grade in judgment.grades.items():
+            answer = judged_id
+            if level == "document" and judgment.level == "chunk":
+                answer = owners.get(judged_id, 0)
+            grades[answer] = max(grade, grades.get(answer, 0))
         unmatched += judgment.unmatched
     first = judgments[0]
     return Judgment(
@@ -168,17 +172,6 @@ def _add_evidence(
     for chunk_id, indices in judgment.evidence_by_chunk.items():
         numbers = [number_of[index] for index in indices if index in number_of]
         evidence_by_chunk[chunk_id] = (*evidence_by_chunk.get(chunk_id, ()), *numbers)
-
-
-def _add_grades(
-    grades: dict[int, int], judgment: Judgment, level: Level, owners: Mapping[int, int]
-) -> None:
-    """Add what a judgment finds relevant, by its best grade; `level`: chunks or documents."""
-    for judged_id, grade in judgment.grades.items():
-        answer = judged_id
-        if level == "document" and judgment.level == "chunk":
-            answer = owners.get(judged_id, 0)
-        grades[answer] = max(grade, grades.get(answer, 0))
 
 
 class _Corpus:

@@ -43,8 +43,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         due = find_due_stages(snapshot, ORDER)
         is_generated = "generate" not in due
         counts = expected_evidence(snapshot, is_generated)
-        needs = _read_needs(snapshot)
-        needed = _find_needed(counts, needs)
+        needs = _read_needs(snapshot, counts["judged"])
+        needed = needs.by_rung
         rung = _choose_rung(counts, needed)
         experience = _find_experience(snapshot)
         index_megabytes = _estimate_index_megabytes(snapshot)
@@ -75,15 +75,6 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         index_megabytes=index_megabytes,
         teacher=teacher,
     )
-
-
-def _find_needed(counts: Mapping[RungName, int], needs: _Needs) -> dict[str, int]:
-    """Return how many queries of each rung would show a gain."""
-    needed: dict[str, int] = dict.fromkeys(CERTIFYING, TYPICAL)
-    needed.update(needs.by_rung)
-    if counts["judged"] < needed["judged"] and needs.advised_judged:
-        needed["judged"] = needs.advised_judged  # what the report advised, with a margin
-    return needed
 
 
 def _list_helps(
@@ -118,7 +109,7 @@ def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> R
 
 
 class _Needs(NamedTuple):
-    """The numbers of queries that the last evaluation found necessary."""
+    """The numbers of queries that show a gain, as far as the last evaluation found them."""
 
     by_rung: Mapping[str, int]
     """Rung → number of queries needed."""
@@ -126,21 +117,26 @@ class _Needs(NamedTuple):
     """Number of judged questions that the report advised."""
 
 
-def _read_needs(snapshot: ProjectSnapshot) -> _Needs:
-    """Read from the last report how many queries are needed, given how much their scores vary.
+def _read_needs(snapshot: ProjectSnapshot, judged: int) -> _Needs:
+    """Return how many queries of each rung are needed, given how much their scores vary.
 
-    Before the first evaluation, the result is empty.
+    Read from the last report; before the first evaluation, the usual number. If there are fewer
+    `judged` questions than needed, they need as many as the report advised.
     """
     from engine.evaluation.reporting.report import read_report
 
+    needed: dict[str, int] = dict.fromkeys(CERTIFYING, TYPICAL)
+    advised_judged = None
     artifact = snapshot.store.artifact(EvaluationInfo)
     with suppress(EngineError):
         if artifact is not None:
             report = read_report(snapshot.project.folder_of(artifact))
             decision = report["selection"]["hybrid"]["decision"] or {}
-            needed = {row["rung"]: row["needed"] for row in decision.get("ladder", ())}
-            return _Needs(needed, decision.get("judged_needed"))
-    return _Needs({}, None)
+            needed.update({row["rung"]: row["needed"] for row in decision.get("ladder", ())})
+            advised_judged = decision.get("judged_needed")
+    if judged < needed["judged"] and advised_judged:
+        needed["judged"] = advised_judged  # with a margin
+    return _Needs(needed, advised_judged)
 
 
 def _find_experience(snapshot: ProjectSnapshot) -> ProjectExperience | None:

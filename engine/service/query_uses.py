@@ -16,6 +16,7 @@ from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.from_documents import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
+from engine.service.preferring import find_trained_keys
 from engine.training.dataset import train_rows
 from engine.training.recipe import graded_texts_if_selected
 from engine.training.stopping import (
@@ -39,18 +40,12 @@ class QueryUses:
         self._snapshot = snapshot
         self._queries = snapshot.store.queries()
         self._chunks = snapshot.store.chunks()
+        self._chunk_ids = {chunk.id for chunk in self._chunks}
         self._backend = backend_of_queries(snapshot)
+        self._are_generated = snapshot.store.artifact(QueriesInfo) is not None
+        self._trained_keys = find_trained_keys(snapshot)
+        self._generated = generated_queries(snapshot)
         self.written = document_queries(snapshot.store)
-
-    @cached_property
-    def _chunk_ids(self) -> set[int]:
-        """The ids of all chunks."""
-        return {chunk.id for chunk in self._chunks}
-
-    @cached_property
-    def _are_generated(self) -> bool:
-        """Whether training queries were generated."""
-        return self._snapshot.store.artifact(QueriesInfo) is not None
 
     @cached_property
     def _trained(self) -> set[int]:
@@ -100,16 +95,6 @@ class QueryUses:
         for group in deciding_groups(self._snapshot, self._untrained, self._chunks):
             deciding.update(group)
         return deciding
-
-    @cached_property
-    def _trained_keys(self) -> set[str]:
-        """The folded texts of the queries that are not held out."""
-        return {question_key(query.text) for query in self._queries if query.split != "heldout"}
-
-    @cached_property
-    def _generated(self) -> dict[str, Query | None]:
-        """The generated queries that may also be judged ones, by folded text."""
-        return generated_queries(self._snapshot)
 
     @cached_property
     def _answerable(self) -> set[str]:
