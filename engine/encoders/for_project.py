@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from engine.core.arrays import Floats, Ids
     from engine.encoders.embedding_cache import (
         CachedRows,
         EmbeddingCache,
@@ -254,7 +255,7 @@ def chunk_vectors(
     encoder: Encoder,
     chunks: Sequence[Chunk],
     what: str = "chunks",
-) -> NDArray[np.float32]:
+) -> Floats:
     """Return unit vectors (n, d) of the chunks, encoding only what is not cached.
 
     Resumable and cancellable. `what`: what the texts are called in the progress.
@@ -289,7 +290,7 @@ def chunk_rows(
     what: str = "chunks",
     *,
     before: int = 0,
-    order: NDArray[np.int64] | None = None,
+    order: Ids | None = None,
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Floats, Ids
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk, Query
 from engine.corpus.text.document_queries import document_queries
@@ -148,7 +149,7 @@ def training_data(
     )
 
 
-def _number_rows(sampled_rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def _number_rows(sampled_rows: Ids, count: int) -> Ids:
     """Return the position in the sample of each of `count` rows, −1 for others and for padding."""
     position = np.full(count + 1, -1, dtype=np.int64)  # The last place is that of the row −1.
     position[sampled_rows] = np.arange(len(sampled_rows))
@@ -157,7 +158,7 @@ def _number_rows(sampled_rows: NDArray[np.int64], count: int) -> NDArray[np.int6
 
 def _find_needed(
     stopping: StoppingQueries, lists: SampledLists | None, grades: Sequence[Mapping[int, int]]
-) -> list[NDArray[np.int64]]:
+) -> list[Ids]:
     """Return the rows of chunks that a sample must hold, besides those of the evidence."""
     graded: list[int] = []
     for by_row in grades:
@@ -210,9 +211,7 @@ def _grade_chunks(
     return grades
 
 
-def _renumber_grades(
-    grades: Sequence[Mapping[int, int]], position: NDArray[np.int64]
-) -> list[dict[int, int]]:
+def _renumber_grades(grades: Sequence[Mapping[int, int]], position: Ids) -> list[dict[int, int]]:
     """Return grades by the position of a row in place of the row."""
     renumbered = []
     for by_row in grades:
@@ -241,9 +240,9 @@ def _find_everyday(
 class _BaseEncodings(NamedTuple):
     """The untouched encoder's vectors, None for what the recipe does not use."""
 
-    queries: NDArray[np.float32] | None = None
-    chunks: NDArray[np.float32] | None = None
-    heldout: NDArray[np.float32] | None = None
+    queries: Floats | None = None
+    chunks: Floats | None = None
+    heldout: Floats | None = None
 
 
 def _encode_by_base(

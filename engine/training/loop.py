@@ -231,11 +231,6 @@ class Loop(ABC):
         """Return all tensors that a checkpoint holds."""
         return optimizer.pack(self.masters, self.best, self.optimizer)
 
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `_tensors` has returned."""
-        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
-        self._publish()
-
     def _train(self) -> TrainResult:
         """Train from the last checkpoint, or the prepared state, to the adapter."""
         self._resume()
@@ -403,7 +398,8 @@ class Loop(ABC):
         if newest is None:
             return
         self.state, tensors = newest
-        self._restore(tensors)
+        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
+        self._publish()
         self.report_choice(
             f"first step{self.steps_suffix}",
             self.state.step,
