@@ -1,13 +1,15 @@
 """A corpus of several languages: chunks are stemmed in theirs, queries in all of them."""
 
-# A word of a chunk that is not in the corpus' main language becomes a term of its language,
-# `de:vertrag`, so that no stem of one language is confused with one of another. A query's word
-# searches for all its terms but counts as one word: with df_w the number of chunks that contain it
-# in any language, each of its terms t counts idf(df_w) / idf(df_t) times. A language's stop words
-# are assumed to occur in each of its chunks. With one language none of this applies, except that a
-# word may be spelt in two ways, `Köln` and `Koeln`: it searches for the terms of both. A word typed
-# as `Stroessner` also searches for the `Strößner` of the chunks, which the index knows: `poet` is
-# not `pöt`.
+# Terms of the main language are plain stems. Those of another language carry its code,
+# `de:vertrag`, so that a stem of one language is not taken for one of another.
+#
+# A query's word searches for its terms in all languages but counts as one word: with df_w the
+# number of chunks that contain it in any language, each of its terms t counts idf(df_w) / idf(df_t)
+# times. A language's stop words are assumed to occur in each of its chunks.
+#
+# Also with a single language, a word may be spelt in two ways: `Köln` searches for `Koeln`, too. A
+# word typed as `Stroessner` searches for `Strößner` only if a chunk has it, since `poet` is not
+# `pöt`.
 
 from __future__ import annotations
 

@@ -280,6 +280,7 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
     """
     slash = [token.kind for token in tokens].index("slash")
     numerator_places = count_run(tokens[:slash][::-1], "digit")
+    # Under the slash are places for digits, or a number such as 8.
     end = slash + 1
     while end < len(tokens) and (tokens[end].kind == "digit" or tokens[end].text.isdecimal()):
         end += 1
