@@ -102,7 +102,7 @@ class StageContext(ProjectSnapshot):
         """Report the progress of the stage."""
         self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit, item=item))
 
-    def choose(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason, once."""
         if (setting, str(value)) in self._chosen:
             return

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.arrays import Ids
 from engine.core.errors import TooLittleTextError
 from engine.ranking.sampling import SampledLists
 from engine.reranking.folder import CrossEncoderFolder
@@ -111,7 +112,7 @@ class TrainingData:
         return state.hexdigest()
 
 
-def rows_of_chunks(ids: npt.NDArray[np.int64], row_of: Mapping[int, int]) -> npt.NDArray[np.int64]:
+def rows_of_chunks(ids: Ids, row_of: Mapping[int, int]) -> Ids:
     """Return the rows of chunk ids, −1 for padding and for chunks that no longer exist.
 
     `row_of` maps at least one id to its row.

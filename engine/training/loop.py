@@ -231,11 +231,6 @@ class Loop(ABC):
         """Return all tensors that a checkpoint holds."""
         return optimizer.pack(self.masters, self.best, self.optimizer)
 
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `_tensors` has returned."""
-        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
-        self._publish()
-
     def _train(self) -> TrainResult:
         """Train from the last checkpoint, or the prepared state, to the adapter."""
         self._resume()
@@ -403,8 +398,9 @@ class Loop(ABC):
         if newest is None:
             return
         self.state, tensors = newest
-        self._restore(tensors)
-        self.choose(
+        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
+        self._publish()
+        self.report_choice(
             f"first step{self.steps_suffix}",
             self.state.step,
             "a checkpoint of the same model, data and settings was found",
@@ -416,7 +412,7 @@ class Loop(ABC):
         state = self.state
         why = self._explain_end(ended)
         if why:
-            self.choose(f"steps{self.steps_suffix}", state.step, why)
+            self.report_choice(f"steps{self.steps_suffix}", state.step, why)
         weights = self.best if self.chooses_step else self.student.snapshot()
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
@@ -439,6 +435,6 @@ class Loop(ABC):
             seconds=state.seconds,
         )
 
-    def choose(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason."""
         self.emit(Choice(stage=STAGE, setting=setting, value=str(value), reason=reason))

@@ -312,7 +312,7 @@ def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
     )
     reported: dict[str, tuple[str, str]] = {}
     monkeypatch.setattr(
-        StageContext, "choose", lambda _, setting, *said: reported.update({setting: said})
+        StageContext, "report_choice", lambda _, setting, *said: reported.update({setting: said})
     )
     stage_here(project.path, "train")
     value, reason = reported["false negatives"]
@@ -325,7 +325,7 @@ def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
 ) -> None:
     reported: dict[str, tuple[str, str]] = {}
     monkeypatch.setattr(
-        StageContext, "choose", lambda _, setting, *said: reported.update({setting: said})
+        StageContext, "report_choice", lambda _, setting, *said: reported.update({setting: said})
     )
     project.change_settings({"training.objective": "infonce", "training.steps": 1})
     stage_here(project.path, "train")

@@ -19,7 +19,7 @@ from engine.core.assets import asset_path
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
 from engine.datasets.beir import BEIR_CORPUS, READER, MalformedError, read_beir_judgments
-from engine.evaluation.comparison import compare_values
+from engine.evaluation.comparison import Values, compare_values
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import density_curves
 from engine.metrics.relevance import Relevance
@@ -164,7 +164,7 @@ class Forgetting:
 
 def measure_general(
     general: GeneralSet,
-    values: Mapping[str, Mapping[str, Doubles]],
+    values: Values,
     geometry: Mapping[str, Mapping[str, Any]],
     distances: Mapping[str, Doubles],
     samples: int = SAMPLES,

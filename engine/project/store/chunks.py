@@ -18,8 +18,9 @@ from engine.project.store.connection import guarded, note_damage
 from engine.project.store.schema import NOTE_CONTENTS, assignments, placeholders
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from engine.core.arrays import Ids
 
 IN_MEMORY = 100_000  # Up to so many chunks are read at once; if there are more, each on access.
 BLOCK = 2_000  # Chunks read by one statement.
@@ -95,9 +96,7 @@ def is_unread(chunk: Chunk) -> bool:
     return hasattr(chunk, "_read")
 
 
-def sample_indices(
-    total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0
-) -> NDArray[np.int64]:
+def sample_indices(total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0) -> Ids:
     """Return sorted positions of chunks: all of `total`, or a random sample and those `needed`.
 
     `most`: size of the sample, `IN_MEMORY` by default. −1 in `needed` means no chunk.
@@ -260,7 +259,7 @@ class ChunkTables(ArtifactTables):
         sample = self.chunks_by_id(ids[:: max(1, len(ids) // count)])
         return [chunk.text for chunk in sample.values()]
 
-    def chunk_ids(self) -> NDArray[np.int64]:
+    def chunk_ids(self) -> Ids:
         """Return the ids of all live chunks (n,), ascending."""
         import numpy as np
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
 
-from engine.core.characters import clean
+from engine.core.characters import clean_line
 from engine.core.records import Heading, Page
 from engine.corpus.formats.pdf.pdfium import read_string
 
@@ -39,7 +39,7 @@ def read_outline(document: Any) -> list[Bookmark]:
     """Return the bookmarks that lead to a page of a document of pypdfium2."""
     bookmarks: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_MAX_LEVELS), _MAX_BOOKMARKS):
-        title = " ".join(clean(read_string(bookmark.get_title)).split())
+        title = clean_line(read_string(bookmark.get_title))
         destination = bookmark.get_dest()
         index = destination.get_index() if destination else None
         if title and index is not None:
