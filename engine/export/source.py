@@ -260,25 +260,24 @@ class Source(ProjectSnapshot):
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import verdict_of
 
-        code = ""
+        is_unused = False
         if "adapter" in kinds:
             _, weight = self.adapter()
-            if weight == 0:
-                code = "adapter-unused"
+            is_unused = weight == 0
+        if not is_unused and "model" not in kinds:
+            return ()
+        what = "Search does not use this adapter."
         if "model" in kinds:
             what = self._describe_models()
-            is_adapted = any(encoder.weight for encoder in self.encoders.values())
-            if not code:
-                code = "model-adapted" if is_adapted else "model-base"
-        elif code:
-            what = "Search does not use this adapter."
-        else:
-            return ()
         figures = "Nothing was measured yet."
         if self.evaluation is not None:
             verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
             figures = " ".join(mode.sentence for mode in verdict.modes)
-        return (ExportNote(code=code, what=what, to_do=figures),)
+        if is_unused:
+            return (ExportNote(code="adapter-unused", what=what, to_do=figures),)
+        if any(encoder.weight for encoder in self.encoders.values()):
+            return (ExportNote(code="model-adapted", what=what, to_do=figures),)
+        return (ExportNote(code="model-base", what=what, to_do=figures),)
 
     def _describe_models(self) -> str:
         """Say of which search modes the exported encoders are, and whether they are adapted."""
