@@ -76,9 +76,7 @@ class QueryUses:
         store = snapshot.store
         stopping: list[DocumentQuery] = []
         if not uses_imported_validation(snapshot.project, queries):
-            stopping = written_for_stopping(
-                queries, self.written, chunks, related_in(store, store.documents())
-            )
+            stopping = written_for_stopping(queries, self.written, chunks, related_in(store))
         rows = generated_for_stopping(queries, chunks, self._backend)
         if len(stopping) + len(rows) >= MIN_TO_STOP:
             self._stopping.update(stopping)

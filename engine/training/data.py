@@ -109,15 +109,3 @@ class TrainingData:
         if self.cross_encoder:
             state.update(self.cross_encoder.fingerprint.encode())
         return state.hexdigest()
-
-
-def rows_of_chunks(ids: npt.NDArray[np.int64], row_of: Mapping[int, int]) -> npt.NDArray[np.int64]:
-    """Return the rows of chunk ids, −1 for padding and for chunks that no longer exist.
-
-    `row_of` maps at least one id to its row.
-    """
-    pairs = np.array(sorted(row_of.items()), dtype=np.int64)  # (n, 2): id, row
-    known = pairs[:, 0]
-    # Without the last one, an id beyond all known ones gets a valid place, too.
-    places = np.searchsorted(known[:-1], ids)
-    return np.where(known[places] == ids, pairs[places, 1], -1)
