@@ -43,7 +43,7 @@ def open_sample_project() -> ProjectFolder:
     path = projects_root() / NAME
     for number in itertools.count(2):
         if (path / "project.toml").is_file():
-            if _reads(ProjectFolder(path), documents):
+            if _has_source(ProjectFolder(path), documents):
                 return ProjectFolder(path)
         elif not path.exists() or (path.is_dir() and not any(path.iterdir())):
             break
@@ -51,7 +51,7 @@ def open_sample_project() -> ProjectFolder:
     return ProjectFolder.create(path, {"corpus": {"paths": [documents]}, **SAMPLE_SETTINGS})
 
 
-def _reads(project: ProjectFolder, documents: str) -> bool:
+def _has_source(project: ProjectFolder, documents: str) -> bool:
     """Return whether the folder `documents` is among the sources of a project."""
     try:
         return documents in project.settings().corpus.paths

@@ -188,7 +188,7 @@ class HomeScreen(Screen[None]):
 
     def _open_folder(self, folder: Path) -> None:
         """Open the project over the folder alone, and make it searchable."""
-        self._open_found(
+        self._begin_opening(
             str(folder),
             lambda: open_project_over(folder),
             "search",
@@ -257,7 +257,7 @@ class HomeScreen(Screen[None]):
         """Open the sample project, and import its questions once it is shown."""
         from bmembed_tui.home.sample import open_sample_project
 
-        self._open_found(
+        self._begin_opening(
             "the sample",
             open_sample_project,
             then=lambda screen: self.give_questions(screen.project),
@@ -275,9 +275,9 @@ class HomeScreen(Screen[None]):
             self.bmembed.show_error(error)
 
     def open(self, name: str, step: str | None = None) -> None:
-        self._open_found(name, lambda: _open_checked(name), step)
+        self._begin_opening(name, lambda: _open_checked(name), step)
 
-    def _open_found(
+    def _begin_opening(
         self,
         label: str,
         find: Callable[[], ProjectFolder],
@@ -292,10 +292,10 @@ class HomeScreen(Screen[None]):
         if not self._is_opening:
             self._is_opening = True
             self._typed.clear()
-            self._show_found(label, find, step, then)
+            self._find_and_open(label, find, step, then)
 
     @work(group="open")
-    async def _show_found(
+    async def _find_and_open(
         self,
         label: str,
         find: Callable[[], ProjectFolder],

@@ -173,7 +173,7 @@ class ProjectScreen(StepHost):
                 self.app.call_later(self.app.simulate_key, key.key)
 
     def action_go(self, step: str) -> None:
-        self._is_following = False
+        self._shows_each_step = False
         if self.pane is not None and self.pane.step == step:
             self.pane.enter()
         self.go(step)
@@ -375,7 +375,7 @@ class ProjectScreen(StepHost):
         if self._steps.current is not None:
             return
         if self.status.running and self._first_step is None:
-            self._is_following = True
+            self._shows_each_step = True
         self.go(self._first_step or self._find_likely_step())
         if self._then is not None:
             self._then(self)

@@ -6,10 +6,12 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual import work
 from textual.screen import Screen
+from textual.worker import Worker
 
 from bmembed_tui.client.engine_client import parse_answer, run_detached_command
 from bmembed_tui.client.progress import STOPPED
@@ -39,6 +41,17 @@ REQUESTED = {
 RECORD_SECONDS = 2.0  # for a failed run to write its record after its last event
 
 
+@dataclass
+class FollowedRun:
+    """The run whose events a screen draws."""
+
+    watch: RunWatch
+    is_live: bool
+    """Whether it was in progress while the app was open, and its end was not handled yet."""
+    drawn_state: tuple[object, ...] = ()
+    """Its stage and state when it was last drawn, without its progress in the stage."""
+
+
 class RunScreen(Screen[None]):
     """The part of a project's screen that starts and follows runs.
 
@@ -49,27 +62,24 @@ class RunScreen(Screen[None]):
         super().__init__()
         self.project = project
         self.status = ProjectStatus(project=str(project.path), name=project.name)
+        self._is_status_known = False
+        self.problem = ""  # the status's error that was shown already
         self.run_state = RunState()
         self.history = History()
         self.requested = ""  # a control that has not taken effect yet
-        self.problem = ""  # the status's error that was shown already
-        self._is_following = False  # whether the step of each stage is shown as the run goes on
         self.is_starting = False
-        self._is_live = False  # whether the followed run was in progress while the app was open
-        self._is_checking = False
-        self._is_status_known = False
         self.is_settling = False  # whether the status does not yet show the end of a run
-        # The stage and state of the run that was last drawn, without its progress in the stage.
-        self._drawn_state: tuple[object, ...] = ()
+        self._shows_each_step = False  # whether the step of each stage is shown as the run goes on
+        self._followed: FollowedRun | None = None
+        self._project_check: Worker[None] | None = None
         self.settings_time = 0.0  # when project.toml was last written
-        self._watch: RunWatch | None = None
 
     def on_mount(self) -> None:
         self.set_interval(CHECK_SECONDS, self._check_regularly)
 
     def unfollow(self) -> None:
-        if self._watch is not None:
-            self._watch.stop()
+        if self._followed is not None:
+            self._followed.watch.stop()
 
     # Hooks for the subclass
 
@@ -122,7 +132,7 @@ class RunScreen(Screen[None]):
             self.follow_run(run.folder, live=self.status.running)
 
     def _is_newer(self, folder: Path) -> bool:
-        return self._watch is None or folder.name > self._watch.folder.name
+        return self._followed is None or folder.name > self._followed.watch.folder.name
 
     def follow_run(self, folder: Path, *, live: bool = True) -> None:
         """Follow the run in `folder`.
@@ -131,10 +141,9 @@ class RunScreen(Screen[None]):
         shown in a dialog.
         """
         self.unfollow()
-        watch = RunWatch(folder, lambda state: self.call_later(self._show_change, state))
-        self._watch = watch
-        self._drawn_state = ()
-        self._is_live = live
+        watch = RunWatch(folder, lambda _: self.call_later(self._show_change, run))
+        run = FollowedRun(watch, live)
+        self._followed = run
         self.requested = ""
         self.run_state = watch.state
         watch.start()
@@ -144,19 +153,21 @@ class RunScreen(Screen[None]):
     async def _read_history(self, folder: Path) -> None:
         """Read the runs before the one in `folder` in a thread, and draw them."""
         history = await asyncio.to_thread(read_history, folder.parent, folder.name)
-        if self.is_alive and self._watch is not None and self._watch.folder == folder:
+        run = self._followed
+        if self.is_alive and run is not None and run.watch.folder == folder:
             self.history = history
             self.draw_run()
 
-    def _show_change(self, state: RunState) -> None:
+    def _show_change(self, run: FollowedRun) -> None:
         """Draw a change of the followed run; first act on changes other than progress."""
-        if not self.is_alive or state is not self.run_state:
+        if not self.is_alive or run is not self._followed:
             return
+        state = run.watch.state
         done_stages = sum(stage.state == "done" for stage in state.stages.values())
         new_state = (state.current, state.state, state.paused, done_stages)
-        if new_state != self._drawn_state:
-            self._drawn_state = new_state
-            self._handle_new_state(state)
+        if new_state != run.drawn_state:
+            run.drawn_state = new_state
+            self._handle_new_state(run)
         self.draw_run()
 
     @property
@@ -171,33 +182,35 @@ class RunScreen(Screen[None]):
         """Whether the run is paused, or will be at its next safe point."""
         return self.run_state.paused or self.requested == "pause"
 
-    def _handle_new_state(self, state: RunState) -> None:
+    def _handle_new_state(self, run: FollowedRun) -> None:
         """Act on another stage, a pause or the end of the run: read the status, show the step."""
         self.requested = ""
+        state = run.watch.state
         # The status shows already what ended before the app was opened.
-        if state.running or not self._is_live:
+        if state.running or not run.is_live:
             self.draw_status()
-        if not self._is_live:
+        if not run.is_live:
             return
         self.is_settling = state.over
         self.load()
-        if self._is_following and state.current:
+        if self._shows_each_step and state.current:
             # After an evaluation the user reads the result while the vectors are computed.
             is_measured = state.stage("evaluate").state in ("done", "skipped")
             if state.current != "embed" or not is_measured:
                 self.go(find_step(state.current))
         if state.over:
-            self._end_following(state)
+            run.is_live = False
+            self._show_end(run)
 
-    def _end_following(self, state: RunState) -> None:
+    def _show_end(self, run: FollowedRun) -> None:
         """Show the result of a run that has ended, or the error that ended it."""
-        was_following = self._is_following
-        self._is_following = False
-        self._is_live = False
-        if state.state == "done" and was_following and "evaluate" in state.stages:
+        state = run.watch.state
+        showed_each_step = self._shows_each_step
+        self._shows_each_step = False
+        if state.state == "done" and showed_each_step and "evaluate" in state.stages:
             self.go("result")
-        if state.state == "failed" and self._watch is not None:
-            self._offer_after_failure(self._watch.folder, state, was_following)
+        if state.state == "failed":
+            self._offer_after_failure(run.watch.folder, state, showed_each_step)
 
     @work(group="failure")
     async def _offer_after_failure(self, folder: Path, state: RunState, follow: bool) -> None:
@@ -229,18 +242,10 @@ class RunScreen(Screen[None]):
 
     def _check_regularly(self) -> None:
         """Notice runs started elsewhere, runs whose process died, and edited settings."""
-        if not self._is_checking:
-            self._is_checking = True
-            self._check_once()
+        if self._project_check is None or self._project_check.is_finished:
+            self._project_check = self._check_project()
 
     @work(group="look")
-    async def _check_once(self) -> None:
-        """Check the project, and let the next check begin."""
-        try:
-            await self._check_project()
-        finally:
-            self._is_checking = False
-
     async def _check_project(self) -> None:
         """Follow a newer run, and read the status again if settings or runs have changed."""
         newest = await asyncio.to_thread(find_newest_run, self.project.path)
@@ -263,17 +268,16 @@ class RunScreen(Screen[None]):
 
     async def _check_process(self) -> None:
         """Mark the run as lost if its process is gone."""
-        watch = self._watch
-        state = self.run_state
-        if watch is None or await asyncio.to_thread(is_held, self.project):
+        run = self._followed
+        if run is None or await asyncio.to_thread(is_held, self.project):
             return
-        await watch.catch_up()  # read what the run wrote before it released the project
-        if self.is_alive and state is self.run_state and state.running:
-            state.mark_lost()
-            self._is_following = False
-            if self._is_live:
+        await run.watch.catch_up()  # read what the run wrote before it released the project
+        if self.is_alive and run is self._followed and self.run_state.running:
+            self.run_state.mark_lost()
+            self._shows_each_step = False
+            if run.is_live:
                 self.notify(f"The run {STOPPED}.", markup=False, severity="warning")
-            self._show_change(state)
+            self._show_change(run)
 
     def action_run_all(self) -> None:
         if self.is_busy:
@@ -341,7 +345,7 @@ class RunScreen(Screen[None]):
             return error
         run = parse_answer(RunRecord, output)
         if self.is_alive:
-            self._is_following = follow
+            self._shows_each_step = follow
             self.follow_run(run.folder)
             await self.refresh_status()
         return None

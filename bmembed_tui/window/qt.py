@@ -21,11 +21,11 @@ class GuiThread:
 
     def copy(self, text: str) -> None:
         with suppress(RuntimeError):  # the window has just been closed
-            self._carrier.copied.emit(text)
+            self._carrier.copy_requested.emit(text)
 
     def show_icon(self, view: Any, path: str) -> None:
         with suppress(RuntimeError):
-            self._carrier.pictured.emit(view, path)
+            self._carrier.icon_requested.emit(view, path)
 
     def watch(self, view: Any, on_drop: DropCallback) -> None:
         """Call `on_drop` with the paths of files and folders that are dropped on `view`.
@@ -34,7 +34,7 @@ class GuiThread:
         holds if the view is led to another page, where this page's policy has no effect.
         """
         with suppress(RuntimeError):
-            self._carrier.watched.emit(view, on_drop)
+            self._carrier.watch_requested.emit(view, on_drop)
 
 
 def set_application_name(name: str) -> None:
@@ -56,15 +56,15 @@ def get_gui_thread() -> GuiThread:
     from PySide6.QtGui import QGuiApplication, QIcon
     from PySide6.QtWebEngineCore import QWebEngineUrlRequestInfo, QWebEngineUrlRequestInterceptor
 
+    # The type checker does not see the optional package.
     class RequestBlocker(QWebEngineUrlRequestInterceptor):  # type: ignore[misc]
         def interceptRequest(self, info: QWebEngineUrlRequestInfo) -> None:
             info.block(info.requestUrl().scheme() != "data")
 
-    # The type checker does not see the optional package.
     class Carrier(QObject):  # type: ignore[misc]
-        copied = Signal(str)
-        pictured = Signal(object, str)
-        watched = Signal(object, object)
+        copy_requested = Signal(str)
+        icon_requested = Signal(object, str)
+        watch_requested = Signal(object, object)
 
         def copy(self, text: str) -> None:
             QGuiApplication.clipboard().setText(text)
@@ -96,7 +96,7 @@ def get_gui_thread() -> GuiThread:
 
     carrier: Any = Carrier()
     carrier.moveToThread(QGuiApplication.instance().thread())
-    carrier.copied.connect(carrier.copy, Qt.ConnectionType.QueuedConnection)
-    carrier.pictured.connect(carrier.show_icon, Qt.ConnectionType.QueuedConnection)
-    carrier.watched.connect(carrier.watch, Qt.ConnectionType.QueuedConnection)
+    carrier.copy_requested.connect(carrier.copy, Qt.ConnectionType.QueuedConnection)
+    carrier.icon_requested.connect(carrier.show_icon, Qt.ConnectionType.QueuedConnection)
+    carrier.watch_requested.connect(carrier.watch, Qt.ConnectionType.QueuedConnection)
     return GuiThread(carrier)

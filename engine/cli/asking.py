@@ -48,9 +48,8 @@ def ask(
         stop = threading.Event()
         with handling(lambda *_: stop.set(), signal.SIGINT, signal.SIGTERM):
             written = answer(project.folder, question, chunks, show, stop.is_set)
-    read_hits = found.hits[
-        : written.passages
-    ]  # the model got as many of the hits, from the first on
+    # The model got as many of the hits, from the first on.
+    read_hits = found.hits[: written.passages]
     if as_json:
         print_json(
             {"question": question, **to_json(written), "sources": read_hits, "notes": found.notes}

@@ -351,7 +351,7 @@ def _search_all(
                     _show(found, project, hit_format)
         except EngineError as error:
             if isinstance(error, UsageError) and not isinstance(error, SettingsError):
-                raise  # an error in the query
+                raise  # the query is wrong, in every project
             answers.append(FoundIn(name, folder, problem=error))
             if not hit_format.as_json:
                 print_note(f"{name}: {error.what} {error.to_do}")

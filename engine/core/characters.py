@@ -47,6 +47,11 @@ def clean(text: str) -> str:
     return _UNSTORABLE.sub("\ufffd", text)
 
 
+def clean_line(text: str) -> str:
+    """Return the cleaned text on one line, with single blanks between words."""
+    return " ".join(clean(text).split())
+
+
 def _is_whole(text: str) -> bool:
     """Return whether a text has no lone surrogate; many times faster than a search for one."""
     try:

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping
@@ -74,9 +75,10 @@ def expand_home(path: str | os.PathLike[str]) -> Path:
 def write_text(path: Path, text: str) -> None:
     """Write a small file so that it is complete or unchanged after a crash.
 
-    It is private unless its folder is shared.
+    It is private unless its folder is shared. If two processes write it at once, the last one wins.
     """
-    with replace_file(path, path.with_name(f".tmp-{path.name}")) as file:
+    temporary = path.with_name(f".tmp-{path.name}-{secrets.token_hex(4)}")
+    with replace_file(path, temporary) as file:
         file.write(text.encode("utf-8"))
 
 

@@ -234,7 +234,7 @@ def import_neighbouring_judgments(context: StageContext, corpora: Iterable[Path]
             continue
         context.store.put_judged(judged)
         reason = f"queries.jsonl and qrels/test.tsv lie next to {corpus}"
-        context.choose("judgments", len(judged), reason)
+        context.report_choice("judgments", len(judged), reason)
 
 
 def imported_queries(project: ProjectFolder) -> list[ImportedQuery]:

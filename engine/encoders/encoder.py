@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.encoders.fingerprint import Prompts
     from engine.encoders.geometry.similarity import Similarity
     from engine.encoders.model_folder import ModelFolder
@@ -27,7 +25,7 @@ class Unfinished(Exception):
     `vectors` (m, d) are those of the first m texts, made by the encoder with this fingerprint.
     """
 
-    def __init__(self, vectors: NDArray[np.float32], fingerprint: str) -> None:
+    def __init__(self, vectors: Floats, fingerprint: str) -> None:
         super().__init__()
         self.vectors = vectors
         self.fingerprint = fingerprint
@@ -51,9 +49,7 @@ class QueryEncoder(Protocol):
     def fingerprint(self) -> str:
         """Identifier of the vectors: model, prompts and length limit, but not the device."""
 
-    def encode_queries(
-        self, texts: Sequence[str], progress: Progress | None = None
-    ) -> NDArray[np.float32]:
+    def encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """Return the vectors of queries, float32 (n, d), in the order of `texts`.
 
         `progress` is called with the number of texts done so far, and may raise to stop. Raises
@@ -75,9 +71,7 @@ class Encoder(QueryEncoder, Protocol):
     def similarity(self) -> Similarity:
         """How the vectors are compared."""
 
-    def encode_chunks(
-        self, texts: Sequence[str], progress: Progress | None = None
-    ) -> NDArray[np.float32]:
+    def encode_chunks(self, texts: Sequence[str], progress: Progress | None = None) -> Floats:
         """Return the vectors of texts to be found: as `encode_queries`."""
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from engine.core.arrays import Floats, Ids
     from engine.encoders.embedding_cache import (
         CachedRows,
         EmbeddingCache,
@@ -118,7 +119,7 @@ def training_hardware(context: StageContext) -> Hardware:
     settings = context.settings.encoder
     hardware = choose_hardware(settings.device, settings.dtype, purpose="train")
     for choice in hardware.choices:
-        context.choose(choice.setting, choice.value, choice.reason)
+        context.report_choice(choice.setting, choice.value, choice.reason)
     return hardware
 
 
@@ -139,7 +140,7 @@ def load_encoder(
         # With the width known, the server is not asked for it.
         width = open_cache(context).read_width(fingerprint)
         source = encoder_source(chosen, width)
-    encoder = source.load(chosen.max_tokens, adapter, weight, context.choose)
+    encoder = source.load(chosen.max_tokens, adapter, weight, context.report_choice)
     # At every interpolation weight the black box is asked for the same vectors.
     if isinstance(encoder, AugmentedEncoder):
         encoder.black_box = add_cache(context, encoder.black_box)
@@ -255,7 +256,7 @@ def chunk_vectors(
     chunks: Sequence[Chunk],
     what: str = "chunks",
     cache: EmbeddingCache | None = None,
-) -> NDArray[np.float32]:
+) -> Floats:
     """Return unit vectors (n, d) of the chunks, encoding only what is not cached.
 
     Resumable and cancellable. `what`: what the texts are called in the progress. `cache`: the
@@ -296,7 +297,7 @@ def chunk_rows(
     what: str = "chunks",
     *,
     before: int = 0,
-    order: NDArray[np.int64] | None = None,
+    order: Ids | None = None,
     stored: Callable[[VectorCache, NDArray[np.bytes_]], None] | None = None,
     encode_shards: EncodeShards | None = None,
 ) -> CachedRows:

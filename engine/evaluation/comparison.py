@@ -21,6 +21,10 @@ from engine.metrics.retrieval import NAMES, count_new_evidence, evaluate_run, mu
 DocumentOf = Callable[[Ids], Ids]
 Cell = tuple[str, str]
 """A system and a metric."""
+Values = Mapping[str, Mapping[str, Doubles]]
+"""System → metric → (q,) per-query values in [0, 1]."""
+Pairs = Mapping[tuple[str, str], Sequence[str]]
+"""Pair of systems → the metrics to compare; the second system is the baseline."""
 
 MULTIHOP = "map@10 (multihop)"
 GRADED = "ndcg_exp@10"
@@ -31,13 +35,12 @@ GRADED = "ndcg_exp@10"
 class Comparison:
     """Figures of systems on the same queries, and the values they are computed from.
 
-    `keys` and `texts` are of the usable queries. `values`: system → metric → (q,) per-query values
-    in [0, 1], in the order of `keys`.
+    `keys`, `texts` and per-query `values` are of the usable queries, in the same order.
     """
 
     keys: tuple[str, ...]
     texts: tuple[str, ...]
-    values: Mapping[str, Mapping[str, Doubles]]
+    values: Values
     table: FigureTable
 
 
@@ -150,16 +153,16 @@ def _select_rows(ids: ArrayLike, rows: Sequence[int], total: int) -> Ids:
 
 
 def compare_values(
-    values: Mapping[str, Mapping[str, Doubles]],
-    wanted: Mapping[tuple[str, str], Sequence[str]],
+    values: Values,
+    wanted: Pairs,
     samples: int,
     seed: int,
     clusters: Ids | None = None,
 ) -> tuple[dict[str, dict[str, Interval]], dict[tuple[str, str], dict[str, Difference]]]:
     """Return every system's figures, and differences between pairs of systems, all in percent.
 
-    All come from the same resamples. `values`: system → metric → (q,). `wanted`: pair of systems →
-    the metrics to compare. Queries of one document have the same number in `clusters` (q,).
+    All come from the same resamples. Queries of one document have the same number in `clusters`
+    (q,).
     """
     cells: dict[Cell, Doubles] = {}
     for system, by_metric in values.items():
@@ -177,7 +180,7 @@ def compare_values(
 def _test_gaps(
     cells: Mapping[Cell, Doubles],
     means_of: Mapping[Cell, Doubles],
-    wanted: Mapping[tuple[str, str], Sequence[str]],
+    wanted: Pairs,
     samples: int,
     seed: int,
     clusters: Ids | None,

@@ -106,7 +106,7 @@ class Evaluation:
             " be lower or equal; differences may change either way"
         )
         value = f"{len(self.chunks):,} of {total:,}"
-        self._context.choose("passages ranked", value, reason)
+        self._context.report_choice("passages ranked", value, reason)
 
     def _build_chooser(self) -> EncoderChooser:
         """Return the choice by the gate, with experience and preferences about the adapter."""
@@ -116,7 +116,9 @@ class Evaluation:
         preferences: Preferences = {}
         if self.adapter is not None:
             experience = experience_for(context, self.trained.info.adapter_scope)
-            context.choose("experience", *explain_experience(self._settings, experience, share))
+            context.report_choice(
+                "experience", *explain_experience(self._settings, experience, share)
+            )
             preferences = preferences_of(context, self.trained.info, share)
         return EncoderChooser(
             settings=self._settings,
@@ -182,9 +184,9 @@ class Evaluation:
         selection = self._chooser.select(names, why_not)
         self._fuse(selection)
         for mode, chosen in selection.by_mode.items():
-            self._context.choose(f"encoder of {mode} search", chosen.encoder, chosen.reason)
+            self._context.report_choice(f"encoder of {mode} search", chosen.encoder, chosen.reason)
         fusion = self.fusion_of(selection)
-        self._context.choose("fusion", fusion.method, fusion.reason)
+        self._context.report_choice("fusion", fusion.method, fusion.reason)
         return selection
 
     def fusion_of(self, selection: Selection) -> FusionChoice:
@@ -249,7 +251,7 @@ class Evaluation:
         if self.reranker is None:
             return
         outcome = "in use" if self.reranker.in_use else "not in use"
-        self._context.choose("reranker", outcome, self.reranker.reason)
+        self._context.report_choice("reranker", outcome, self.reranker.reason)
 
     def _is_untrained(self) -> bool:
         """Tell whether the best checkpoint is the one before the first step, which equals base.

@@ -123,14 +123,11 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
     evidence = 0
     unmatched: list[str] = []
     for judgment in judgments:
-        # Evidence strings are numbered on from those of earlier judgments. Strings in chunks that
-        # are relevant already are the same evidence again, and get no number.
         new_indices = _find_new_evidence(judgment, grades)
-        number_of = {index: number for number, index in enumerate(new_indices, evidence)}
         if level == "chunk":
-            for chunk_id, indices in judgment.evidence_by_chunk.items():
-                numbers = [number_of[index] for index in indices if index in number_of]
-                evidence_by_chunk[chunk_id] = (*evidence_by_chunk.get(chunk_id, ()), *numbers)
+            # Evidence strings are numbered on from those of earlier judgments.
+            number_of = {index: number for number, index in enumerate(new_indices, evidence)}
+            _add_evidence(evidence_by_chunk, judgment, number_of)
         if grades:
             evidence += len(new_indices)
         else:
@@ -155,12 +152,26 @@ def combine_judgments(judgments: Sequence[Judgment], owners: Mapping[int, int]) 
 
 
 def _find_new_evidence(judgment: Judgment, grades: Mapping[int, int]) -> list[int]:
-    """Return the indices of evidence in chunks that are not relevant yet, in order."""
+    """Return the indices of evidence in chunks that are not relevant yet, in order.
+
+    A string in a chunk that is relevant already is the same evidence again.
+    """
     new_indices: set[int] = set()
     for chunk_id, indices in judgment.evidence_by_chunk.items():
         if chunk_id not in grades:
             new_indices.update(indices)
     return sorted(new_indices)
+
+
+def _add_evidence(
+    evidence_by_chunk: dict[int, tuple[int, ...]],
+    judgment: Judgment,
+    number_of: Mapping[int, int],
+) -> None:
+    """Add the evidence in each chunk by its new number; evidence without one is left out."""
+    for chunk_id, indices in judgment.evidence_by_chunk.items():
+        numbers = [number_of[index] for index in indices if index in number_of]
+        evidence_by_chunk[chunk_id] = (*evidence_by_chunk.get(chunk_id, ()), *numbers)
 
 
 class _Corpus:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.records import Chunk
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import ProjectSnapshot
@@ -42,7 +42,7 @@ def draw_pool(
     return snapshot.store.read_whole([chunks[row] for row in sample])
 
 
-def _find_needed(chunks: Sequence[Chunk], sets: Iterable[QuerySet]) -> NDArray[np.int64]:
+def _find_needed(chunks: Sequence[Chunk], sets: Iterable[QuerySet]) -> Ids:
     """Return the rows of the chunks that answer a query or are in a document that it names.
 
     Where whole documents answer, these are all chunks of the documents.

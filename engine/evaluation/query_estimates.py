@@ -9,13 +9,13 @@ from engine.core.records import Chunk, DocumentQuery
 from engine.corpus.text.document_queries import document_queries
 from engine.datasets.imports import imported_queries
 from engine.evaluation.document_set import group_by_text
-from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import (
     answerable_queries,
     generated_queries,
     heldout_queries,
     rung_of_query,
 )
+from engine.evaluation.rungs import RungName
 from engine.project.stage import ProjectSnapshot
 from engine.queries.choosing import IMPORTED, MODELS, backend_of, backend_of_queries
 from engine.queries.from_documents import find_untrained, written_within

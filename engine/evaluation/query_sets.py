@@ -18,8 +18,8 @@ from engine.queries.rules.tokens import question_key
 
 if TYPE_CHECKING:
     from engine.core.messages.report import QuerySetKind
-    from engine.evaluation.evidence import RungName
     from engine.evaluation.judgments import Judgment
+    from engine.evaluation.rungs import RungName
 
 
 @dataclass

@@ -15,12 +15,12 @@ from engine.core.arrays import Ids
 from engine.core.errors import CancelledError, EngineError
 from engine.core.messages.report import SearchMode
 from engine.evaluation.comparison import DocumentOf, measure_ndcg
-from engine.evaluation.evidence import CERTIFYING, RUNGS, Evidence, RungName
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option
 from engine.evaluation.gate.sentences import explain_decision
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rungs import CERTIFYING, RUNGS, Evidence, RungName
 from engine.project.stage import StageContext
 from engine.reranking.budget import MAX_PASSAGES, BudgetedReranker
 from engine.reranking.chosen import reranker_of

@@ -13,7 +13,6 @@ from engine.core.systems import ADAPTED, BASE, IN_USE, candidate_name, weight_of
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation.choosing.fusion import FOREIGN_SHARES, HybridFusion
 from engine.evaluation.comparison import DocumentOf, measure_ndcg
-from engine.evaluation.evidence import DECIDE_SHARE, RUNGS, Evidence, PreferenceEvidence
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, load_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
@@ -27,6 +26,7 @@ from engine.evaluation.lists.preferences import (
 )
 from engine.evaluation.lists.systems import SystemChoice, SystemPair
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rungs import DECIDE_SHARE, RUNGS, Evidence, PreferenceEvidence
 from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.models.catalogue import SHARES
 from engine.project.stage import ProjectSnapshot

@@ -16,8 +16,7 @@ from engine.export.serving import Block, create_target_folder, read_blocks, sear
 from engine.export.source import Source
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from engine.core.arrays import Floats
 
 # Types of the fields that are no strings, apart from headings, a list of strings.
 _TYPES = {
@@ -61,7 +60,7 @@ def build_table(block: Block) -> Any:
     return pyarrow.table(columns)
 
 
-def _convert_vectors(vectors: NDArray[np.float32]) -> Any:
+def _convert_vectors(vectors: Floats) -> Any:
     """Return vectors (n, d) as an array of lists of d numbers."""
     import pyarrow
 

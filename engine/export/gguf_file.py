@@ -15,9 +15,9 @@ from engine.encoders.model_folder import ModelFolder, read_modules, read_object
 from engine.encoders.pooling import read_modes
 
 if TYPE_CHECKING:
-    import numpy as np
     from gguf import GGUFWriter
-    from numpy.typing import NDArray
+
+    from engine.core.arrays import Floats
 
 _POOLING = {"mean": 1, "cls": 2, "lasttoken": 3}  # Numbers of llama.cpp.
 _UNUSED = ("pooler.", "embeddings.position_ids")  # Weights that encoding does not need.
@@ -92,7 +92,7 @@ def save_gguf(model: ModelFolder, folder: Path) -> None:
     from safetensors.numpy import load_file
 
     bert = check_bert(model)
-    weights: dict[str, NDArray[np.float32]] = {}
+    weights: dict[str, Floats] = {}
     names = get_tensor_name_map(MODEL_ARCH.BERT, bert.config["num_hidden_layers"])
     for name, values in load_file(model.transformer_path / "model.safetensors").items():
         if name.startswith(_UNUSED):
@@ -119,7 +119,7 @@ def _write(
     path: Path,
     model: ModelFolder,
     bert: _Bert,
-    weights: dict[str, NDArray[np.float32]],
+    weights: dict[str, Floats],
     *,
     half: bool,
 ) -> None:

@@ -50,7 +50,7 @@ _MADE = {
     SERVERS: "list of servers that made queries or vectors",
     SETTINGS: "settings",
 }
-_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}", f".tmp-{SERVERS}", f"{PROBE}*")
+_PATTERNS = ("project.db*", ".tmp-project.*", f".tmp-{RECORD}*", f".tmp-{SERVERS}*", f"{PROBE}*")
 # The locks that are held by whatever writes into a project.
 LOCKS = ("run", "stage", "sweep", "watch", "judging", "settings")
 LOCK_SECONDS = 2.0  # A stage whose run was killed ends within moments.

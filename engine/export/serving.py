@@ -19,10 +19,9 @@ from engine.search.listing import MIN_DEPTH
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
-    import numpy as np
     from jinja2 import Template
-    from numpy.typing import NDArray
 
+    from engine.core.arrays import Floats
     from engine.lexical.impacts import ChunkTerms
 
 BLOCK = 4096  # Chunks in memory at once.
@@ -34,9 +33,9 @@ class Block:
     """Some chunks in order of id, with all that another search engine needs."""
 
     chunks: list[tuple[Chunk, Document, ChunkTerms]]  # Each with its document and its terms.
-    vectors: NDArray[np.float32]  # Unit vectors (n, d).
+    vectors: Floats  # Unit vectors (n, d).
     # Those of semantic search, if it has its own.
-    semantic_vectors: NDArray[np.float32] | None = None
+    semantic_vectors: Floats | None = None
 
     @property
     def fields(self) -> dict[str, list[Any]]:

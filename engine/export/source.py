@@ -260,24 +260,25 @@ class Source(ProjectSnapshot):
         from engine.evaluation.reporting.report import read_report
         from engine.evaluation.reporting.verdict import verdict_of
 
-        is_unused = False
+        code = ""
         if "adapter" in kinds:
             _, weight = self.adapter()
-            is_unused = weight == 0
-        if not is_unused and "model" not in kinds:
-            return ()
-        what = "Search does not use this adapter."
+            if weight == 0:
+                code = "adapter-unused"
         if "model" in kinds:
             what = self._describe_models()
-        result = "Nothing was measured yet."
+            is_adapted = any(encoder.weight for encoder in self.encoders.values())
+            if not code:
+                code = "model-adapted" if is_adapted else "model-base"
+        elif code:
+            what = "Search does not use this adapter."
+        else:
+            return ()
+        figures = "Nothing was measured yet."
         if self.evaluation is not None:
             verdict = verdict_of(read_report(self.project.folder_of(self.evaluation)))
-            result = " ".join(mode.sentence for mode in verdict.modes)
-        if is_unused:
-            return (ExportNote(code="adapter-unused", what=what, to_do=result),)
-        if any(encoder.weight for encoder in self.encoders.values()):
-            return (ExportNote(code="model-adapted", what=what, to_do=result),)
-        return (ExportNote(code="model-base", what=what, to_do=result),)
+            figures = " ".join(mode.sentence for mode in verdict.modes)
+        return (ExportNote(code=code, what=what, to_do=figures),)
 
     def _describe_models(self) -> str:
         """Say of which search modes the exported encoders are, and whether they are adapted."""

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.core.records import Chunk
 from engine.evaluation.judgments import Judgment, judge_generated, judge_queries
 from engine.evaluation.lists.preferences import read_preferences
 from engine.export.serving import fields_of
@@ -25,11 +26,11 @@ _LABEL_FIELDS = ("chunk_id", "path", "start", "end", "content_hash")
 def write_chunks(source: Source, folder: Path) -> None:
     """Write `chunks.jsonl`: every chunk with its document's path, title and place."""
     documents = {document.id: document for document in source.store.documents()}
-    rows = (
-        {**fields_of(chunk, documents[chunk.document_id]), "tokens": chunk.tokens}
-        for chunk in source.store.each_chunk()
-    )
-    _write_lines(folder / "chunks.jsonl", rows)
+
+    def describe(chunk: Chunk) -> Mapping[str, Any]:
+        return {**fields_of(chunk, documents[chunk.document_id]), "tokens": chunk.tokens}
+
+    _write_lines(folder / "chunks.jsonl", map(describe, source.store.each_chunk()))
 
 
 def write_vectors(source: Source, folder: Path) -> None:
@@ -53,19 +54,20 @@ def _write_vectors(source: Source, index: VectorIndex, target: Path) -> None:
     owners = source.store.owners_of(keys)
     documents = {document.id: document for document in source.store.documents()}
     # The rows of chunks whose documents are not deleted.
-    places = [row for row, key in enumerate(keys) if owners.get(key) in documents]
+    kept_rows = [row for row, key in enumerate(keys) if owners.get(key) in documents]
     with (
-        (target / "vectors.npy").open("wb") as rows,
+        (target / "vectors.npy").open("wb") as array,
         (target / "ids.jsonl").open("w", encoding="utf-8", newline="\n") as lines,
     ):
-        header = {"descr": "<f4", "fortran_order": False, "shape": (len(places), index.width)}
-        np.lib.format.write_array_header_1_0(rows, header)
-        for first in range(0, len(places), _BLOCK):
-            block = places[first : first + _BLOCK]
+        shape = (len(kept_rows), index.width)
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(array, header)
+        for first in range(0, len(kept_rows), _BLOCK):
+            block = kept_rows[first : first + _BLOCK]
             vectors = index.form.vectors(stored[block])
             # A memory map would crash on a full disk.
-            rows.write(vectors.astype("<f4").tobytes())
-            block_keys = [keys[place] for place in block]
+            array.write(vectors.astype("<f4").tobytes())
+            block_keys = [keys[row] for row in block]
             chunks = source.store.chunks_by_id(block_keys)
             for key in block_keys:
                 fields = fields_of(chunks[key], documents[owners[key]])
@@ -82,19 +84,20 @@ def write_beir(source: Source, folder: Path) -> None:
     """
     chunks = source.store.chunks()
     documents = source.store.documents(with_text=True)
-    judged = judge_queries(source.store.judged(), chunks, documents)
-    titles = {document.id: document.title for document in documents}
+    judgments = judge_queries(source.store.judged(), chunks, documents)
+    usable = [judgment for judgment in judgments if judgment.usable]
+    of_chunks = [("test", judgment) for judgment in usable if judgment.level == "chunk"]
+    of_documents = [("test", judgment) for judgment in usable if judgment.level == "document"]
     names = {chunk.id: str(chunk.id) for chunk in chunks}
-    of_chunks = [("test", judgment) for judgment in judged if _is_usable(judgment, "chunk")]
     for query in source.store.queries():
         if query.chunk_id in names:
             of_chunks.append((query.split, judge_generated([query], {})[0]))
+    titles = {document.id: document.title for document in documents}
     chunk_rows = (
         {"_id": names[chunk.id], "title": titles[chunk.document_id], "text": chunk.text}
         for chunk in chunks
     )
     _write_set(folder / "beir" / "chunks", chunk_rows, of_chunks, names)
-    of_documents = [("test", judgment) for judgment in judged if _is_usable(judgment, "document")]
     if of_documents:
         external = {document.id: document.external_id or document.path for document in documents}
         keys = _make_unique(external)
@@ -108,11 +111,6 @@ def write_beir(source: Source, folder: Path) -> None:
         _write_lines(folder / "beir" / "preferences.jsonl", map(asdict, preferences))
 
 
-def _is_usable(judgment: Judgment, level: str) -> bool:
-    """Return whether a judgment is of the `level` (chunk or document) and can be measured."""
-    return judgment.level == level and judgment.usable
-
-
 def _write_set(
     folder: Path, corpus: Rows, judged: list[tuple[str, Judgment]], names: Mapping[int, str]
 ) -> None:
@@ -124,9 +122,9 @@ def _write_set(
     (folder / "qrels").mkdir(parents=True)
     keys = _make_unique({number: judgment.key for number, (_, judgment) in enumerate(judged)})
     _write_lines(folder / "corpus.jsonl", corpus)
-    queries = (
-        {"_id": keys[number], "text": judgment.text} for number, (_, judgment) in enumerate(judged)
-    )
+    queries = []
+    for number, (_, judgment) in enumerate(judged):
+        queries.append({"_id": keys[number], "text": judgment.text})
     _write_lines(folder / "queries.jsonl", queries)
     qrels: dict[str, list[str]] = {}
     for number, (split, judgment) in enumerate(judged):

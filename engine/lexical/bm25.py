@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from engine.core.arrays import Floats, Ids
 
+# The constants of tantivy, which cannot be set there: both must stay equal.
 K1 = 1.2
 B = 0.75
 

@@ -132,13 +132,13 @@ class PostingsScorer:
         """
         rows = np.flatnonzero(totals > 0)
         score_bits = totals[rows].view(np.uint32).astype(np.uint64)
-        order = score_bits << _ROW_BITS
         # Of equal scores, the smaller row ranks first, so it needs the larger number.
-        order |= _MAX_ROW - rows.astype(np.uint64)
-        if 0 < k < len(order):
-            order = np.partition(order, len(order) - k)[-k:]
-        order.sort()
-        best = order[::-1][: max(k, 0)]
+        row_bits = _MAX_ROW - rows.astype(np.uint64)
+        keys = (score_bits << _ROW_BITS) | row_bits
+        if 0 < k < len(keys):
+            keys = np.partition(keys, len(keys) - k)[-k:]
+        keys.sort()
+        best = keys[::-1][: max(k, 0)]
         best_rows = (_MAX_ROW - (best & _MAX_ROW)).astype(np.int64)
         return self._keys[best_rows], totals[best_rows]
 

@@ -65,60 +65,65 @@ class QueryTermsCounter:
     def __init__(self, analyse: AnalyseCompound, prefix: str) -> None:
         self._analyse = analyse
         self._prefix = prefix
-        self._query = QueryTerms({}, {})
+        self._terms = QueryTerms({}, {})
         # Code of a day written in words (`17 May 2031`) → its first number.
         self._days_in_words: dict[str, tuple[str, ...]] = {}
 
     def count(self, text: str) -> QueryTerms:
         """Return the terms of a query."""
-        query = self._query
+        terms = self._terms
         compounds = list(split_into_compounds(characters.lower(text)))
-        query.sequences.update(_find_sequences(text, compounds))
+        terms.sequences.update(_find_sequences(text, compounds))
         for compound in compounds:
             self._add_compound(compound)
-        if len(query.words) > _MAX_SHORT_QUERY:
+        if len(terms.words) > _MAX_SHORT_QUERY:
             # A code weighs as much as its parts: leave each day only its first number.
-            query.codes.update(self._days_in_words)
+            terms.codes.update(self._days_in_words)
         if not text.isascii():
             self._drop_covered_characters()
-        return query
+        return terms
 
     def _add_compound(self, compound: str) -> None:
-        """Add one compound: its words, its codes and, if it is a number, its digits."""
+        """Add a compound: a number such as `12 750`, another figure such as a day, or words."""
         words, all_codes = self._analyse(compound)
-        joined = [code.removeprefix(JOINT) for code in all_codes if is_joined(code)]
-        codes = [code for code in all_codes if not is_joined(code)]
-        self._count_words(joined)
+        codes: list[str] = []
+        for code in all_codes:
+            if is_joined(code):
+                self._count_words([code.removeprefix(JOINT)])
+            else:
+                codes.append(code)
         figure = read_figure(strip_possessive(compound))
         if figure is not None and figure.digits:
             self._add_number(figure, words)
             return
+        if len(words) == 1 and not all_codes:
+            self._terms.single.update(words)
         if figure is None:
-            codes = codes[:1]  # The whole code; the others, such as days within it, are left out.
-        if len(words) == 1 and not codes and not joined:
-            self._query.single.update(words)
+            # The first code is the whole one; those within it, such as days, are left out.
+            self._add_words_and_codes(compound, words, codes[:1])
+            return
         self._add_words_and_codes(compound, words, codes)
-        if figure is not None and PARTED.search(compound) and all(map(DAY.fullmatch, codes)):
-            numbers = tuple(word for word in words if word.isdigit())
-            self._days_in_words.update(dict.fromkeys(codes, numbers[:1]))
+        if PARTED.search(compound) and all(map(DAY.fullmatch, codes)):
+            numbers = [word for word in words if word.isdigit()]
+            self._days_in_words.update(dict.fromkeys(codes, tuple(numbers[:1])))
 
     def _add_words_and_codes(
         self, compound: str, words: Sequence[str], codes: Sequence[str]
     ) -> None:
         """Add the words and codes of a compound; the words are the parts of its codes.
 
-        Parts of a single character are left out if there are longer ones: the B of `QX-77/B`. A tax
-        number such as `de-123456789` is also searched for without its country.
+        A tax number such as `de-123456789` is also searched for without its country.
         """
-        weighted_parts = _weigh_parts(codes, words)
+        parts = _weigh_parts(codes, words)
         if codes and not PARTED.search(compound):
+            # Words of a single character are left out if there are longer ones: the B of `QX-77/B`.
             long_words = [word for word in words if len(word.removeprefix(self._prefix)) > 1]
             words = long_words or words
         self._count_words(words)
         for code in codes:
-            self._query.codes[code] = weighted_parts or tuple(words)
+            self._terms.codes[code] = parts or tuple(words)
             if number := _NUMBER_OF_COUNTRY.fullmatch(code):
-                self._query.codes[f"{number[1]}.0"] = tuple(words)
+                self._terms.codes[f"{number[1]}.0"] = tuple(words)
 
     def _add_number(self, figure: Figure, words: Sequence[str]) -> None:
         """Add a number such as `12 750`: its parts, its codes, and its digits as one word.
@@ -128,20 +133,20 @@ class QueryTermsCounter:
         digits = tuple(self._prefix + number for number in figure.digits)
         self._count_words(words)
         for number in digits:
-            self._query.words.setdefault(number, float(len(words)))
+            self._terms.words.setdefault(number, float(len(words)))
         for code in figure.codes:
-            self._query.codes[code] = tuple(words)
-            self._query.digits[code] = digits
+            self._terms.codes[code] = tuple(words)
+            self._terms.digits[code] = digits
 
     def _count_words(self, words: Iterable[str]) -> None:
         """Count one more occurrence of each word."""
-        counts = self._query.words
+        counts = self._terms.words
         for word in words:
             counts[word] = counts.get(word, 0.0) + 1.0
 
     def _drop_covered_characters(self) -> None:
         """Remove single Han characters that are part of a pair."""
-        words = self._query.words
+        words = self._terms.words
         for pair in list(words):
             if len(pair) == 2 and characters.IS_HAN.search(pair):
                 for character in pair:

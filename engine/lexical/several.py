@@ -1,13 +1,15 @@
 """A corpus of several languages: chunks are stemmed in theirs, queries in all of them."""
 
-# A word of a chunk that is not in the corpus' main language becomes a term of its language,
-# `de:vertrag`, so that no stem of one language is confused with one of another. A query's word
-# searches for all its terms but counts as one word: with df_w the number of chunks that contain it
-# in any language, each of its terms t counts idf(df_w) / idf(df_t) times. A language's stop words
-# are assumed to occur in each of its chunks. With one language none of this applies, except that a
-# word may be spelt in two ways, `Köln` and `Koeln`: it searches for the terms of both. A word typed
-# as `Stroessner` also searches for the `Strößner` of the chunks, which the index knows: `poet` is
-# not `pöt`.
+# Terms of the main language are plain stems. Those of another language carry its code,
+# `de:vertrag`, so that a stem of one language is not taken for one of another.
+#
+# A query's word searches for its terms in all languages but counts as one word: with df_w the
+# number of chunks that contain it in any language, each of its terms t counts idf(df_w) / idf(df_t)
+# times. A language's stop words are assumed to occur in each of its chunks.
+#
+# Also with a single language, a word may be spelt in two ways: `Köln` searches for `Koeln`, too. A
+# word typed as `Stroessner` searches for `Strößner` only if a chunk has it, since `poet` is not
+# `pöt`.
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ class Analyzers:
             for term, weight in terms.items():
                 words[term] = words.get(term, 0.0) + count * weight
             if word in query.single:
-                single.update(chain.from_iterable(self._find_forms(word).values()))
+                single.update(self._terms_of([word]))
         codes = {}
         for code, parts in query.codes.items():
             codes[code] = self._choose_parts(parts, frequency)
@@ -109,8 +111,8 @@ class Analyzers:
         """Return, for each part of a code, the one of its terms that most chunks contain."""
         parts = []
         for word in words:
-            forms = filter(None, self._find_forms(word).values())
-            candidates = [terms[0] for terms in forms]
+            # A word has no terms in a language in which it is a stop word.
+            candidates = [terms[0] for terms in self._find_forms(word).values() if terms]
             if candidates:
                 parts.append(max(candidates, key=frequency))
         return tuple(parts)
@@ -148,7 +150,6 @@ class Analyzers:
         merged: list[set[str]] = []
         for word in words:
             forms = self._find_forms(word).values()
-            # A word has no terms in a language in which it is a stop word.
             if all(forms):
                 terms = set(chain.from_iterable(forms))
                 merged.append(terms | find_joined(terms))
@@ -193,15 +194,15 @@ class Analyzers:
         has_spellings = _SPELT_IN_TWO_WAYS.search(spelt_out) is not None
         forms: dict[str, tuple[str, ...]] = {}
         for analyzer in (self.main, *self._others.values()):
-            forms[analyzer.language] = ()
+            terms: list[str] = []
             term = analyzer.term_of(word)
             if term:
                 terms = [term, analyzer.term_of(spelt_out)]
-                if has_spellings:
-                    # Chunks may have `Strößner` for `Stroessner`.
-                    spellings = self._spellings()
-                    for known in list(terms):
-                        terms += spellings.get(known, ())
-                distinct = dict.fromkeys(terms)
-                forms[analyzer.language] = tuple(filter(None, distinct))
+            if term and has_spellings:
+                # Chunks may have `Strößner` for `Stroessner`.
+                spellings = self._spellings()
+                for known in terms.copy():
+                    terms += spellings.get(known, ())
+            distinct_terms = dict.fromkeys(filter(None, terms))
+            forms[analyzer.language] = tuple(distinct_terms)
         return forms

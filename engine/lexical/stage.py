@@ -184,7 +184,7 @@ def _plan_index(context: StageContext) -> _IndexPlan:
                 others[key] = code
     if others:
         counts = Counter(others.values()).most_common()
-        context.choose(
+        context.report_choice(
             "other languages",
             ", ".join(f"{count:,} in {language_name(code)}" for code, count in counts),
             "word endings follow each document's language; a query is tried in all of them",
@@ -237,7 +237,7 @@ def _choose_language(context: StageContext) -> str:
         detected, reason = main_language(lengths)
     else:
         detected, reason = detect_language(context.store.sample_chunk_texts(SAMPLE))
-    context.choose("language", detected, reason)
+    context.report_choice("language", detected, reason)
     return detected
 
 

@@ -142,22 +142,24 @@ class ChatModel:
 
     def _look_up(self, text: str) -> None:
         """Ask the server for its context and whether it counts tokens, and report both."""
-        choose = self._reporter.choose
+        report_choice = self._reporter.report_choice
         offered = self._tokens.context()
         if 0 < offered < self.context:
-            choose("context tokens", offered, f"the server has no more; {self.context} are set")
+            report_choice(
+                "context tokens", offered, f"the server has no more; {self.context} are set"
+            )
             self.context = offered
         elif self._tokens.cuts:
             reason = (
                 "as set: Ollama says it from 0.10 on; with less (num_ctx) it would silently leave"
                 " out parts of long chunks"
             )
-            choose("context tokens", self.context, reason)
+            report_choice("context tokens", self.context, reason)
         if self._tokens.count(neutralize(text)) is None:
             reason = "the server does not count tokens: they are cut rather too short"
-            choose("long chunks", "by an estimate", reason)
+            report_choice("long chunks", "by an estimate", reason)
         else:
-            choose("long chunks", "by its tokenizer", "the server counts tokens")
+            report_choice("long chunks", "by its tokenizer", "the server counts tokens")
 
     def _send(self, request: Request, check: Check) -> Response:
         """Send a message; if the server rejects the form of the JSON schema, try the next form.
@@ -293,7 +295,7 @@ class FileChatModel(ChatModel):
         self.pid = self._process.pid
         served = self._process.served
         for choice in served.choices:
-            reporter.choose(choice.setting, choice.value, choice.reason)
+            reporter.report_choice(choice.setting, choice.value, choice.reason)
         for warning in served.warnings:
             reporter.warn(warning)
         super().__init__(self._process.client, path.name, served.context, inf, check)

@@ -63,7 +63,7 @@ class TooLongError(UnansweredError):
 class Reporter(Protocol):
     """Receiver of automatic choices and warnings, such as the context of a stage."""
 
-    def choose(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason."""
 
     def warn(self, text: str) -> None:
@@ -73,7 +73,7 @@ class Reporter(Protocol):
 class NullReporter:
     """A reporter that ignores everything."""
 
-    def choose(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(self, setting: str, value: object, reason: str) -> None:
         """Ignore the choice."""
 
     def warn(self, text: str) -> None:

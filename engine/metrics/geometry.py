@@ -6,12 +6,10 @@ METHODS.md §1 Geometry. These are diagnostics only: none of them predicts accur
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from engine.core.arrays import Doubles
+from engine.core.arrays import Doubles, Floats
 from engine.metrics.relevance import Ints
-
-Float32s = NDArray[np.float32]
 
 PAIRS = 200_000
 """Maximum number of pairs of vectors; if there are more, as many random ones are used."""
@@ -49,7 +47,7 @@ def alignment(queries: ArrayLike, answers: ArrayLike, chunks: ArrayLike) -> Doub
     return alignment_of(to_answers, squared_distances(nearest))
 
 
-def _largest_products(rows: Float32s, others: Float32s, block: int) -> Doubles:
+def _largest_products(rows: Floats, others: Floats, block: int) -> Doubles:
     """Return each row's largest inner product with any of the others (n,), `block` rows a step."""
     largest = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), block):

@@ -23,7 +23,8 @@ def hit_at_k(relevance: Relevance, k: int) -> Doubles:
 
     Top-k accuracy in MultiHop-RAG, Tang & Yang 2024.
     """
-    hits: Doubles = (relevance.at(k) > 0).any(axis=1).astype("float64")
+    relevant = relevance.at(k) > 0
+    hits: Doubles = relevant.any(axis=1).astype("float64")
     return hits
 
 

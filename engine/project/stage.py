@@ -43,7 +43,7 @@ def not_built(project: ProjectFolder, kind: type[ArtifactInfo]) -> NotBuiltError
 
 
 def _how_to_run(project: ProjectFolder, kind: type[ArtifactInfo]) -> str:
-    """Return the end of an advice: the command that makes an artifact of that kind."""
+    """Return the end of a sentence: to run the command that makes an artifact of that kind."""
     command = command_for(kind.stage)
     run = f"run 'engine {command} {project.argument}'"
     if command == "adapt":
@@ -102,7 +102,7 @@ class StageContext(ProjectSnapshot):
         """Report the progress of the stage."""
         self.emit(Progress(stage=self.stage, done=done, total=total, unit=unit, item=item))
 
-    def choose(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason, once."""
         if (setting, str(value)) in self._chosen:
             return

@@ -73,7 +73,7 @@ def open_writer(context: StageContext) -> PromptedWriter | NodesWriter:
     seed = context.settings.training.seed
     file = find_gguf_file(context.project.path, settings.model)
     writer = NodesWriter(file, settings, seed, context.check_stop)
-    context.choose(
+    context.report_choice(
         "writing",
         f"on {writer.nodes.count} nodes",
         "the model and chunks are sent to the cluster (--ray)",
@@ -105,7 +105,7 @@ def open_chat(
     address = _read_address(snapshot)
     client = Client(address, read_server_key(), lambda: note_server(folder, address.url))
     concurrency = settings.concurrency or 1
-    reporter.choose(
+    reporter.report_choice(
         "answers at once",
         concurrency,
         "queries.concurrency says how many messages a server gets at once",

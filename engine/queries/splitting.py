@@ -60,7 +60,7 @@ def _keep_validation(context: StageContext, queries: list[Query]) -> list[Query]
     seed = context.settings.training.seed
     held_out = hold_out_documents(candidates, context.settings.evaluation.heldout_share, seed)
     count = sum(query.split == "validation" for query in queries)
-    context.choose(
+    context.report_choice(
         "validation queries",
         count,
         "a file of them was imported; all other imported queries are trained on",
@@ -95,7 +95,9 @@ def _split_by_parts(
     count = min(len(parts) - 1, wanted)  # one part is left to train on
     held_out = sample_keys(parts, count, seed)
     why = f"the documents make fewer than {MIN_GROUPS} groups that could be held out as a whole"
-    context.choose("held out", f"{len(held_out)} of {len(parts)} parts of {run_length} chunks", why)
+    context.report_choice(
+        "held out", f"{len(held_out)} of {len(parts)} parts of {run_length} chunks", why
+    )
     splits: dict[str, Split] = dict.fromkeys(held_out, "heldout")
     for part in held_out[: len(held_out) // 3]:
         splits[part] = "validation"

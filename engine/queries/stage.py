@@ -191,7 +191,7 @@ def _make_candidates(
     """Return the queries of the chosen backend, except those that equal judged ones."""
     backend = choice.backend
     if context.settings.queries.backend == AUTO:
-        context.choose("queries", backend, choice.reason)
+        context.report_choice("queries", backend, choice.reason)
     if backend in MODELS:
         written = write_queries(context, chunks, context.store.titles())
     else:
@@ -246,7 +246,7 @@ def _extract(context: StageContext, chunks: Sequence[Chunk]) -> list[Query]:
 
     settings = context.settings.queries
     language = context.need(LexicalInfo).info.language
-    context.choose(
+    context.report_choice(
         "backend",
         "extractive",
         "queries are made of the documents' own sentences, without a language model",
@@ -334,7 +334,7 @@ def _report_share(context: StageContext, name: str, filtered: Filtered, requirem
     """Report the share of queries that a filter has kept, and what it requires."""
     total = len(filtered.kept) + len(filtered.rejected)
     if total:
-        context.choose(
+        context.report_choice(
             name, f"{format_share(filtered.share)} kept", f"of {total} queries: {requirement}"
         )
 

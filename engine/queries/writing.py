@@ -155,7 +155,7 @@ class _GenerationRun:
             "the budget may not reach all chunks: they are taken in turn from clusters of similar"
             " chunks (TF-IDF)"
         )
-        self.context.choose("chunks asked", f"spread over {clusters} clusters", reason)
+        self.context.report_choice("chunks asked", f"spread over {clusters} clusters", reason)
         return [positions[index] for index in order]
 
     def _read_answers_in_order(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
@@ -191,7 +191,7 @@ class _GenerationRun:
     def _ask(self, order: Sequence[int]) -> Generator[tuple[int, Answer]]:
         """Ask about chunks that the ledger lacks; add and yield the answers as they come."""
         self._backend = open_writer(self.context)
-        self.context.choose(
+        self.context.report_choice(
             "backend",
             self._backend.name,
             f"queries are written by {self._backend.model or 'the endpoint'}",
@@ -289,7 +289,7 @@ class _GenerationRun:
         chunks = format_count(left, "more chunk")
         remaining = duration(pace.seconds_per_chunk * left)
         cost = f"about {remaining} for {chunks} ({scope})"
-        self.context.choose("cost", cost, f"{pace.summary()}; {limits}")
+        self.context.report_choice("cost", cost, f"{pace.summary()}; {limits}")
 
     def _report_share(self) -> None:
         """Report the share of questions whose evidence is in the chunk."""
@@ -297,10 +297,10 @@ class _GenerationRun:
         if total:
             share = f"{format_share(len(self.queries) / total)} kept"
             reason = f"of {total} questions: their evidence is in the chunk"
-            self.context.choose("evidence check", share, reason)
+            self.context.report_choice("evidence check", share, reason)
 
     def _report_problem(self, problem: str) -> None:
         """Report a problem, up to a maximum number of different ones."""
         self._problems.add(problem)
         if len(self._problems) <= MAX_REPORTED_PROBLEMS:
-            self.context.choose("chunk left out", problem, "no query is made of it")
+            self.context.report_choice("chunk left out", problem, "no query is made of it")

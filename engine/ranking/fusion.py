@@ -75,7 +75,8 @@ def convex_parts(semantic: Ranker, lexical: Ranker, weight: float) -> list[Fused
         raise ValueError(f"the weight must lie in [0, 1], not {weight}")
     parts = []
     weights = (weight, 1 - weight)
-    for (ids, scores), share in zip(_as_arrays([semantic, lexical]), weights, strict=True):
+    rankers = _as_arrays([semantic, lexical])
+    for (ids, scores), share in zip(rankers, weights, strict=True):
         parts.append((ids, share * _min_max(ids, scores)))
     return parts
 
@@ -87,14 +88,15 @@ def cross_score(ranker: Ranker, ids: ArrayLike, scores: ArrayLike) -> Fused:
     as `ranker`, padded with -1 and -inf. Two rankers that are each extended by the other's chunks
     score the same chunks (docs/log/hybrid-search.md). A query without results stays empty.
     """
-    ((ranked, ranked_scores),) = _as_arrays([ranker])
-    ((extra, extra_scores),) = _as_arrays([(ids, scores)])
+    ranked, ranked_scores = _as_arrays([ranker])[0]
+    extra, extra_scores = _as_arrays([(ids, scores)])[0]
     if len(ranked) != len(extra):
         raise ValueError(f"rankers do not fit: {len(ranked)} and {len(extra)} queries")
-    has_results = (ranked >= 0).any(axis=1, keepdims=True)
-    is_missing = (extra >= 0) & has_results
+    is_missing = extra >= 0
     for row, known in enumerate(ranked):
         is_missing[row] &= ~np.isin(extra[row], known)
+    is_empty = (ranked < 0).all(axis=1)
+    is_missing[is_empty] = False
     joined = np.concatenate([ranked, np.where(is_missing, extra, -1)], axis=1)
     joined_scores = np.concatenate([ranked_scores, extra_scores], axis=1)
     joined_scores[joined < 0] = -np.inf

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.core.arrays import Ids
 from engine.ranking.rankings_file import ABSENT, RankedLists, Scores
@@ -92,7 +91,7 @@ def sample_lists(
     )
 
 
-def _draw_ranks(bounds: Bounds, lists: int, seed: int, query_id: int) -> NDArray[np.int64]:
+def _draw_ranks(bounds: Bounds, lists: int, seed: int, query_id: int) -> Ids:
     """Return a random rank of each of m intervals for each list (lists, m)."""
     low, high = np.asarray(bounds).T
     rng = np.random.default_rng([seed, query_id])

@@ -39,7 +39,7 @@ class RankStage(Stage):
     def run(self, context: StageContext) -> dict[str, Any]:
         """Rank BM25's best k chunks for every query."""
         if not context.store.count("queries"):
-            context.choose("ranked", "nothing", NO_QUERIES)
+            context.report_choice("ranked", "nothing", NO_QUERIES)
         from engine.lexical.index import LexicalIndex
 
         queries = context.store.queries()
@@ -47,7 +47,7 @@ class RankStage(Stage):
         depth = context.settings.ranking.k
         k = min(depth, max(1, index.count))
         if queries and k < depth:
-            context.choose("k", k, f"the corpus has only {index.count} chunks")
+            context.report_choice("k", k, f"the corpus has only {index.count} chunks")
         texts = [query.text for query in queries]
         lists = []
         # The bonus for codes would turn every target into a single chunk.

@@ -16,8 +16,7 @@ from engine.core.messages.search import RerankerSpeed
 from engine.reranking.reranker import too_slow
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.reranking.reranker import Reranker
 
 MAX_PASSAGES = 100
@@ -37,7 +36,7 @@ MAX_CHARACTERS = 2500
 class Scored:
     """The scores of the first k passages."""
 
-    scores: NDArray[np.float32]
+    scores: Floats
     """Scores (k,)."""
     seconds: float
     """Time that the scoring took."""
@@ -113,9 +112,7 @@ class BudgetedReranker:
             problem = too_slow(self.reranker.name)
         return Scored(np.concatenate(batches), self._clock() - start, problem)
 
-    def _score_batch(
-        self, remaining: float, query: str, batch: Sequence[str]
-    ) -> NDArray[np.float32]:
+    def _score_batch(self, remaining: float, query: str, batch: Sequence[str]) -> Floats:
         """Return the scores (b,) of a batch within the `remaining` seconds, and record its pace."""
         start = self._clock()
         try:

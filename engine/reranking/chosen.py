@@ -11,9 +11,7 @@ from engine.core.errors import EngineError, first_line
 from engine.reranking.reranker import require_finite, too_slow
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.project.folder import ProjectFolder
     from engine.reranking.cross_encoder import CrossEncoder
     from engine.reranking.folder import CrossEncoderFolder
@@ -42,9 +40,7 @@ class FolderReranker:
         """Load the model, with device and precision as for the encoder."""
         self.scores("a", ["b"])
 
-    def scores(
-        self, query: str, passages: Sequence[str], seconds: float = inf
-    ) -> NDArray[np.float32]:
+    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> Floats:
         """Return the scores (n,) of passages for a query, see `Reranker`."""
         job = self._thread.submit(self._compute, query, passages)
         try:
@@ -64,7 +60,7 @@ class FolderReranker:
             ) from error
         return require_finite(scores, self.name)
 
-    def _compute(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
+    def _compute(self, query: str, passages: Sequence[str]) -> Floats:
         """Return the scores (n,) of passages; the first call loads the model."""
         from engine.encoders.hardware import choose_hardware
         from engine.reranking.cross_encoder import CrossEncoder

@@ -19,7 +19,8 @@ from engine.reranking.folder import is_modular
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+    from engine.core.arrays import Floats
+
 
 MAX_TOKENS = 512
 BATCH = 32

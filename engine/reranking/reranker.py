@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from engine.core.errors import EngineError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from engine.core.arrays import Floats
 
 
 class Reranker(Protocol):
@@ -28,9 +27,7 @@ class Reranker(Protocol):
     def load(self) -> None:
         """Load the model. Raises what `scores` raises."""
 
-    def scores(
-        self, query: str, passages: Sequence[str], seconds: float = inf
-    ) -> NDArray[np.float32]:
+    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> Floats:
         """Return scores (n,) of n passages: the higher, the better a passage answers the query.
 
         Waits no longer than `seconds`. Raises ModelError if the model cannot be loaded or a server
@@ -48,7 +45,7 @@ def too_slow(name: str) -> EngineError:
     )
 
 
-def require_finite(scores: NDArray[np.float32], name: str) -> NDArray[np.float32]:
+def require_finite(scores: Floats, name: str) -> Floats:
     """Return the scores of the reranker `name`. Raises EngineError if any is not finite."""
     import numpy as np
 

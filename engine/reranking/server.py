@@ -22,8 +22,7 @@ from engine.endpoint.servers import note_server
 from engine.reranking.reranker import require_finite, too_slow
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.settings.schema import SearchSettings
 
 SECONDS = 60.0
@@ -75,9 +74,7 @@ class ServerReranker:
     def load(self) -> None:
         """Do nothing: the server loads its model itself."""
 
-    def scores(
-        self, query: str, passages: Sequence[str], seconds: float = inf
-    ) -> NDArray[np.float32]:
+    def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> Floats:
         """Return the scores (n,) of passages for a query, see `Reranker`.
 
         The requests, of at most 32 passages, share the time.
@@ -102,7 +99,7 @@ class ServerReranker:
             batches.append(self._server.ask(request, read, within=remaining))
         return np.concatenate(batches)
 
-    def _read_scores(self, body: bytes, count: int) -> NDArray[np.float32]:
+    def _read_scores(self, body: bytes, count: int) -> Floats:
         """Return the scores (count,) in an answer, in the order of the passages."""
         try:
             results = _Results.model_validate_json(body).results

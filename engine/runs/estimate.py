@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.disk import write_text
 from engine.core.errors import EngineError
 from engine.core.events import RunEstimated
-from engine.encoders.for_project import encoder_fingerprint_of, open_cache
+from engine.encoders.for_project import open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import DEFAULT_MODEL
 from engine.evaluation.query_estimates import DECIDING, expected_evidence
@@ -29,6 +29,10 @@ from engine.runs.progress import find_resume_point
 from engine.training.config import TrainingConfig
 from engine.training.dataset import MIN_QUERIES
 from engine.training.recipe import resolve_config
+
+if TYPE_CHECKING:
+    from engine.encoders.encoder import EncoderSource
+    from engine.settings.schema import EncoderSettings
 
 ENCODING = ("train", "evaluate", "embed")
 """Stages that encode texts."""
@@ -90,9 +94,10 @@ def estimate_seconds(
 ) -> tuple[dict[str, float], list[str]]:
     """Return the seconds of each stage with so many units, and the stages whose rate is unknown."""
     rates = read_rates()
-    keys = rate_keys(snapshot, (*units, "embed"))
     settings = snapshot.settings
-    is_bundled = encoder_source(settings.encoder).name == DEFAULT_MODEL
+    source = encoder_source(settings.encoder)
+    keys = _name_rates(source, settings.encoder, (*units, "embed"))
+    is_bundled = source.name == DEFAULT_MODEL
     seconds = {}
     unknown = []
     for stage, count in units.items():
@@ -116,7 +121,14 @@ def rate_keys(snapshot: ProjectSnapshot, stages: Iterable[str]) -> dict[str, str
     Of a stage that encodes, the key also names the encoder, the device and the precision.
     """
     options = snapshot.settings.encoder
-    fingerprint = encoder_fingerprint_of(snapshot, None, 1.0)
+    return _name_rates(encoder_source(options), options, stages)
+
+
+def _name_rates(
+    source: EncoderSource, options: EncoderSettings, stages: Iterable[str]
+) -> dict[str, str]:
+    """Return `rate_keys` for an encoder that is resolved already."""
+    fingerprint = source.vectors_fingerprint(options.max_tokens)
     suffix = f" {fingerprint[:16]} {options.small_model} {options.device} {options.dtype}"
     keys = {}
     for stage in stages:
@@ -187,7 +199,8 @@ def count_units(snapshot: ProjectSnapshot, stages: Sequence[str]) -> dict[str, f
 def count_passes(config: TrainingConfig, chunks: int, queries: int, m: int) -> float:
     """Return how often a training passes a text through the encoder, forward or backward.
 
-    `m`: chunks in a ranked list.
+    0 with too few queries for a training. Held-out checks go forward only. `m`: chunks in a ranked
+    list.
     """
     if queries < MIN_QUERIES:
         return 0.0
@@ -252,8 +265,10 @@ def _drop_done_steps(snapshot: ProjectSnapshot, config: TrainingConfig) -> Train
 
 def _count_cached(snapshot: ProjectSnapshot) -> int:
     """Return the number of chunks with a vector of the base encoder."""
-    model = encoder_source(snapshot.settings.encoder).folder
-    base = encoder_fingerprint_of(snapshot, None, 1.0)
+    options = snapshot.settings.encoder
+    source = encoder_source(options)
+    model = source.folder
+    base = source.vectors_fingerprint(options.max_tokens)
     if model is None or model.dimension is None:
         return 0
     index = snapshot.store.artifact(VectorsInfo)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.project.store.artifact_info import LexicalInfo
+from engine.search.cached_value import CachedValue
 from engine.search.explaining import encoder_name
-from engine.search.latest import Latest
 from engine.search.loaded import LoadedProject
 from engine.search.typed import TypedQueries
 
@@ -60,7 +60,7 @@ class EncodersInUse:
 
     loaded: LoadedProject
     typed: TypedQueries
-    _tokenizer: Latest[Any] = field(default_factory=Latest)
+    _tokenizer: CachedValue[Any] = field(default_factory=CachedValue)
 
     def encode(
         self,

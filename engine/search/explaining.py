@@ -16,8 +16,8 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.messages.search import Explained, RankComparison
 from engine.project.store.artifact_info import AdapterInfo, VectorsInfo
 from engine.project.store.artifacts import Artifact
+from engine.search.cached_value import CachedValue
 from engine.search.fusing import Ranking
-from engine.search.latest import Latest
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class CachedChunks:
         return int((self.places < 0).sum())
 
 
-def find_trained_encoder(loaded: LoadedProject, cached: Latest[Encoder]) -> UnusedEncoder | None:
+def find_trained_encoder(
+    loaded: LoadedProject, cached: CachedValue[Encoder]
+) -> UnusedEncoder | None:
     """Return the adapted encoder: the model of project.toml with the adapter trained last.
 
     None if there is no adapter of this model, if the adapted encoder's chunk vectors are not
@@ -109,9 +111,9 @@ class UnusedRanker:
 
     def __init__(self, cache_folder: Path) -> None:
         self._folder = cache_folder
-        self._cache = Latest["VectorCache"]()
-        self._chunks = Latest[CachedChunks]()
-        self._cosines = Latest["Floats"]()
+        self._cache = CachedValue["VectorCache"]()
+        self._chunks = CachedValue[CachedChunks]()
+        self._cosines = CachedValue["Floats"]()
 
     def chunks(self, encoder: UnusedEncoder, hashes: Array, state: object) -> CachedChunks:
         """Find the cached vectors of n chunks, given by the hashes of their texts (n,).
@@ -189,11 +191,11 @@ class Explainer:
 
     def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
-        self._rows = Latest[IndexRows]()
-        self._chunks = Latest[RankedChunks]()
-        self._fingerprint = Latest[str]()
-        self._similarities = Latest["Floats"]()
-        self._trained_encoder: Latest[Encoder] = Latest()
+        self._rows = CachedValue[IndexRows]()
+        self._chunks = CachedValue[RankedChunks]()
+        self._fingerprint = CachedValue[str]()
+        self._similarities = CachedValue["Floats"]()
+        self._trained_encoder: CachedValue[Encoder] = CachedValue()
         cache = loaded.project.path / "cache"
         # Name of an encoder that is not in use → its ranker.
         self._unused_rankers: defaultdict[str, UnusedRanker] = defaultdict(

@@ -23,7 +23,7 @@ from engine.project.store.artifact_info import (
 )
 from engine.project.store.artifacts import Artifact, Info
 from engine.project.store.store import Store
-from engine.search.latest import Latest
+from engine.search.cached_value import CachedValue
 from engine.settings.schema import SearchSettings, Settings
 
 if TYPE_CHECKING:
@@ -52,14 +52,14 @@ class LoadedProject:
         self.repairs = 0
         self._file = self._identify_database()
         self.store: Store = project.store()
-        self._settings = Latest[Settings]()
-        self._documents = Latest[Documents]()
-        self._owners = Latest[Owners]()
-        self._names = Latest["DocumentNames"]()
-        self._artifacts: defaultdict[type, Latest[Any]] = defaultdict(Latest)
-        self._indexes: defaultdict[type, Latest[Any]] = defaultdict(Latest)
-        self._vectors: defaultdict[SearchMode, Latest[Floats]] = defaultdict(Latest)
-        self._encoders: defaultdict[str, Latest[QueryEncoder]] = defaultdict(Latest)
+        self._settings = CachedValue[Settings]()
+        self._documents = CachedValue[Documents]()
+        self._owners = CachedValue[Owners]()
+        self._names = CachedValue["DocumentNames"]()
+        self._artifacts: defaultdict[type, CachedValue[Any]] = defaultdict(CachedValue)
+        self._indexes: defaultdict[type, CachedValue[Any]] = defaultdict(CachedValue)
+        self._vectors: defaultdict[SearchMode, CachedValue[Floats]] = defaultdict(CachedValue)
+        self._encoders: defaultdict[str, CachedValue[QueryEncoder]] = defaultdict(CachedValue)
         # Folder of a semantic index that could not be opened, and the state of the database then.
         self._damaged: tuple[str, tuple[int, int]] | None = None
 
@@ -229,7 +229,7 @@ class LoadedProject:
         folder = self.project.path / artifact.folder
         graph = partial(QueryGraph.open, folder, info.encoder)
         role = f"{info.kind} in use"
-        encoder = self._encoder(role, info, info.adapter, info.interpolation_weight, graph)
+        encoder = self._load_encoder(role, info, info.adapter, info.interpolation_weight, graph)
         self._check_unchanged(encoder, info.encoder, info)
         return encoder
 
@@ -240,7 +240,7 @@ class LoadedProject:
             weight = info.interpolation_weight
         else:
             weight = 1.0
-        encoder = self._encoder("chunks", info, info.chunk_adapter, weight)
+        encoder = self._load_encoder("chunks", info, info.chunk_adapter, weight)
         self._check_unchanged(encoder, info.chunk_encoder, info)
         return cast("Encoder", encoder)
 
@@ -257,9 +257,9 @@ class LoadedProject:
 
     def base_encoder(self, artifact: Artifact[VectorsInfo]) -> QueryEncoder:
         """Return an index's model without an adapter."""
-        return self._encoder("base", artifact.info, None, 1.0)
+        return self._load_encoder("base", artifact.info, None, 1.0)
 
-    def _encoder(
+    def _load_encoder(
         self,
         role: str,
         info: VectorsInfo,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from engine.core.errors import EngineError, UsageError
 from engine.core.messages.search import Hit, Reranked, RerankerSpeed
 from engine.project.store.artifact_info import EvaluationInfo, RerankerInfo
+from engine.search.cached_value import CachedValue
 from engine.search.fusing import Fused
-from engine.search.latest import Latest
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Reranking:
 
     def __init__(self, loaded: LoadedProject) -> None:
         self._loaded = loaded
-        self._reranker = Latest["BudgetedReranker"]()
+        self._reranker = CachedValue["BudgetedReranker"]()
 
     def should_rerank(self, mode: str, asked: bool | None) -> bool:
         """Return whether to rerank.
@@ -106,11 +106,11 @@ class Reranking:
     def order(
         self, mode: str, asked: bool | None, query: str, fused: Fused, stop: Stop
     ) -> RerankedOrder:
-        """Return `fused`, reranked for `query` if `should_rerank` says so, and raise what it does.
+        """Return the passages in the order of the reranker's scores, if `should_rerank` says so.
 
-        Passages with a score of the reranker come first, then all others in their former order.
-        Loading the model does not count towards the time limit. `stop` is called repeatedly; once
-        it returns true, no more passages are scored.
+        Passages without a score follow in their order in `fused`. Loading the model does not count
+        towards the time limit. `stop` is called repeatedly; once it returns true, no more passages
+        are scored. Raises what `should_rerank` raises; what goes wrong later is in the result.
         """
         if not self.should_rerank(mode, asked):
             return RerankedOrder(fused, can_rerank=asked is False and self.may_rerank(mode))
@@ -128,7 +128,8 @@ class Reranking:
         passages = [chunks[chunk_id].embedded_text for chunk_id in present]
         result = reranker.scores(query, passages, stop)
         values = map(float, result.scores)
-        scores = dict(zip(present, values, strict=False))  # time may have ended before the last
+        # Time may have ended before the last passages.
+        scores = dict(zip(present, values, strict=False))
         order = sorted(fused.order, key=lambda item: -scores.get(item[0], -math.inf))
         reranked = Reranked(len(scores), result.seconds, result.problem)
         return RerankedOrder(replace(fused, order=order), scores, reranked)

@@ -36,6 +36,7 @@ def snippet(text: str, matches: Sequence[Span], width: int = WIDTH) -> tuple[str
     marks: list[Span] = []
     for first, last in matches:
         if start <= first < last <= end:
+            # The places in the body of the match's first and last characters.
             left = len(before) + bisect_left(offsets, first - start)
             right = len(before) + bisect_left(offsets, last - start - 1) + 1
             right = min(right, body_end)

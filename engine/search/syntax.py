@@ -89,7 +89,7 @@ class Clause:
         for start in range(len(words)):
             joined = words[start]
             for end in range(start + 1, min(len(words), start + _MAX_JOINED)):
-                if not _may_touch(words[end - 1], words[end]):
+                if not _may_be_joined(words[end - 1], words[end]):
                     break
                 joined += words[end]
                 for place in range(start, end + 1):
@@ -257,8 +257,8 @@ def _split_words(content: str) -> list[str]:
     return term_pattern().findall(fold(normalise(content)))
 
 
-def _may_touch(word: str, following: str) -> bool:
-    """Tell whether a text may write two words of a clause as one: `8 mm` as `8mm`, `M 8` as `M8`.
+def _may_be_joined(word: str, following: str) -> bool:
+    """Tell whether two words of a clause match a text that joins them: `8 mm` `8mm`, `M 8` `M8`.
 
     That is if one ends in a digit where the other begins with a letter, or the reverse.
     """
@@ -274,7 +274,7 @@ def _compile(clause: Clause) -> re.Pattern[str]:
     words = _split_words(clause.text)
     whole = re.escape(words[0])
     for previous, word in pairwise(words):
-        between = r"[\W_]*" if _may_touch(previous, word) else r"[\W_]+"
+        between = r"[\W_]*" if _may_be_joined(previous, word) else r"[\W_]+"
         whole += between + re.escape(word)
     if _IS_UNSPACED.match(words[0]):
         start = ""

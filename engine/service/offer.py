@@ -10,13 +10,13 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
-from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help
+from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help, TeacherCost
 from engine.core.messages.report import FLATTERING
 from engine.encoders.kinds.chosen import encoder_source
-from engine.evaluation.evidence import CERTIFYING, DIFFERENCE, TYPICAL, RungName
 from engine.evaluation.gate.rules import find_rung_error
 from engine.evaluation.gate.trial import Z
 from engine.evaluation.query_estimates import expected_evidence
+from engine.evaluation.rungs import CERTIFYING, DIFFERENCE, TYPICAL, RungName
 from engine.metrics.differences import MIN_FOR_SPREAD
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ORDER, ProjectSnapshot
@@ -43,42 +43,29 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         due = find_due_stages(snapshot, ORDER)
         is_generated = "generate" not in due
         counts = expected_evidence(snapshot, is_generated)
-        forecast = None
-        if timed:
-            with suppress(EngineError):  # such as a model that cannot be loaded: the run reports it
-                estimated = estimate(snapshot, due)
-                if estimated:
-                    forecast = estimated.event
-        needed: dict[str, int] = dict.fromkeys(CERTIFYING, TYPICAL)
-        needs = _read_needs(snapshot)
-        needed.update(needs.by_rung)
-        if counts["judged"] < needed["judged"] and needs.advised_judged:
-            needed["judged"] = needs.advised_judged  # what the report advised, with a margin
+        needs = _read_needs(snapshot, counts["judged"])
+        needed = needs.by_rung
         rung = _choose_rung(counts, needed)
-        index_megabytes = _estimate_index_megabytes(snapshot)
         experience = _find_experience(snapshot)
-        helps: list[Help] = []
-        if not counts["model"] and not counts["imported"]:
-            helps.append("language-model")
-        if counts["judged"] < needed["judged"]:
-            helps.append("judge")
-        if encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL:
-            helps.append("encoder")
+        index_megabytes = _estimate_index_megabytes(snapshot)
+        forecast = None
         teacher = None
         if timed:
-            with suppress(EngineError):  # such as a reranker that cannot be loaded
+            # The run reports a model or a reranker that cannot be loaded.
+            with suppress(EngineError):
+                forecast = estimate(snapshot, due)
+            with suppress(EngineError):
                 teacher = estimate_teacher(snapshot)
-        if teacher and not teacher.chosen:
-            helps.append("teacher")
+        helps = _list_helps(snapshot, counts, needed, teacher)
     return AdaptationOffer(
-        seconds=dict(forecast.seconds) if forecast else {},
-        unknown=tuple(forecast.unknown) if forecast else (),
+        seconds=dict(forecast.event.seconds) if forecast else {},
+        unknown=tuple(forecast.event.unknown) if forecast else (),
         rung=rung,
         queries=counts[rung],
         needed=needed[rung],
         points=DIFFERENCE,
         judged_needed=needed["judged"],
-        helps=tuple(helps),
+        helps=helps,
         up_to_date=not due,
         possible=max(counts.values()) >= MIN_TO_DECIDE,
         measured=needs.advised_judged not in (None, TYPICAL),
@@ -88,6 +75,25 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         index_megabytes=index_megabytes,
         teacher=teacher,
     )
+
+
+def _list_helps(
+    snapshot: ProjectSnapshot,
+    counts: Mapping[RungName, int],
+    needed: Mapping[str, int],
+    teacher: TeacherCost | None,
+) -> tuple[Help, ...]:
+    """Return what would help more, the least effort first."""
+    helps: list[Help] = []
+    if not counts["model"] and not counts["imported"]:
+        helps.append("language-model")
+    if counts["judged"] < needed["judged"]:
+        helps.append("judge")
+    if encoder_source(snapshot.settings.encoder).name == DEFAULT_MODEL:
+        helps.append("encoder")
+    if teacher and not teacher.chosen:
+        helps.append("teacher")
+    return tuple(helps)
 
 
 def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> RungName:
@@ -103,7 +109,7 @@ def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> R
 
 
 class _Needs(NamedTuple):
-    """The numbers of queries that the last evaluation found necessary."""
+    """The numbers of queries that show a gain, as far as the last evaluation found them."""
 
     by_rung: Mapping[str, int]
     """Rung → number of queries needed."""
@@ -111,21 +117,26 @@ class _Needs(NamedTuple):
     """Number of judged questions that the report advised."""
 
 
-def _read_needs(snapshot: ProjectSnapshot) -> _Needs:
-    """Read from the last report how many queries are needed, given how much their scores vary.
+def _read_needs(snapshot: ProjectSnapshot, judged: int) -> _Needs:
+    """Return how many queries of each rung are needed, given how much their scores vary.
 
-    Before the first evaluation, the result is empty.
+    Read from the last report; before the first evaluation, the usual number. If there are fewer
+    `judged` questions than needed, they need as many as the report advised.
     """
     from engine.evaluation.reporting.report import read_report
 
+    needed: dict[str, int] = dict.fromkeys(CERTIFYING, TYPICAL)
+    advised_judged = None
     artifact = snapshot.store.artifact(EvaluationInfo)
     with suppress(EngineError):
         if artifact is not None:
             report = read_report(snapshot.project.folder_of(artifact))
             decision = report["selection"]["hybrid"]["decision"] or {}
-            needed = {row["rung"]: row["needed"] for row in decision.get("ladder", ())}
-            return _Needs(needed, decision.get("judged_needed"))
-    return _Needs({}, None)
+            needed.update({row["rung"]: row["needed"] for row in decision.get("ladder", ())})
+            advised_judged = decision.get("judged_needed")
+    if judged < needed["judged"] and advised_judged:
+        needed["judged"] = advised_judged  # with a margin
+    return _Needs(needed, advised_judged)
 
 
 def _find_experience(snapshot: ProjectSnapshot) -> ProjectExperience | None:

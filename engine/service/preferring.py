@@ -61,7 +61,7 @@ def questions_worth_comparing(snapshot: ProjectSnapshot) -> list[Question]:
     an adapter was trained on.
     """
     generated = generated_questions(snapshot)
-    trained = _find_trained_keys(snapshot)
+    trained = find_trained_keys(snapshot)
     questions: dict[str, Question] = {}
     for text in _read_questions_of_people(snapshot):
         key = question_key(text)
@@ -137,7 +137,7 @@ def _read_questions_of_people(snapshot: ProjectSnapshot) -> Iterator[str]:
             yield judged.text
 
 
-def _find_trained_keys(snapshot: ProjectSnapshot) -> set[str]:
+def find_trained_keys(snapshot: ProjectSnapshot) -> set[str]:
     """Return the `question_key` of each query that an adapter is trained on."""
     return {
         question_key(query.text) for query in snapshot.store.queries() if query.split != "heldout"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 
 from engine.core.messages.queries import QueryUse, UnusedReason
-from engine.core.records import Chunk, DocumentQuery, JudgedQuery, Query
+from engine.core.records import DocumentQuery, JudgedQuery, Query
 from engine.corpus.text.document_queries import document_queries
 from engine.evaluation.document_set import deciding_groups
 from engine.evaluation.query_estimates import expected_untrained
@@ -16,9 +16,10 @@ from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.from_documents import find_untrained
 from engine.queries.heldout import related_in
 from engine.queries.rules.tokens import question_key
+from engine.service.preferring import find_trained_keys
 from engine.training.dataset import train_rows
 from engine.training.recipe import graded_texts_if_selected
-from engine.training.stopping import (
+from engine.training.stopping_queries import (
     MIN_TO_STOP,
     generated_for_stopping,
     uses_imported_validation,
@@ -36,55 +37,78 @@ class QueryUses:
     """
 
     def __init__(self, snapshot: ProjectSnapshot) -> None:
-        store = snapshot.store
-        settings = snapshot.settings
-        queries = store.queries()
-        chunks = store.chunks()
+        self._snapshot = snapshot
+        self._queries = snapshot.store.queries()
+        self._chunks = snapshot.store.chunks()
+        self._chunk_ids = {chunk.id for chunk in self._chunks}
         self._backend = backend_of_queries(snapshot)
-        self._use_judged = settings.evaluation.use_judged
-        self._chunk_ids = {chunk.id for chunk in chunks}
-        rows = train_rows(settings, queries, chunks, graded_texts_if_selected(snapshot))
-        self._trained = {queries[row].id for row in rows}
-        held_out = heldout_queries(snapshot, chunks)
-        self._held_out = {query.id for query in held_out}
-        # Whether a model wrote held-out queries, so that extractive ones are not measured.
-        self._by_model = any(not is_extractive(query, self._backend) for query in held_out)
-        self._trained_keys = {
-            question_key(query.text) for query in queries if query.split != "heldout"
-        }
+        self._are_generated = snapshot.store.artifact(QueriesInfo) is not None
+        self._trained_keys = find_trained_keys(snapshot)
         self._generated = generated_queries(snapshot)
-        self._answerable = {query.key for query in answerable_queries(snapshot, chunks)}
-        self._has_questions_of_people = any(self._by_people(query) for query in store.judged())
-        self.written = document_queries(store)
-        self._are_generated = store.artifact(QueriesInfo) is not None
-        if self._are_generated:
-            untrained = find_untrained(snapshot, chunks, self.written)
-        else:
-            untrained = expected_untrained(snapshot, self.written)
-        self._as_evidence: set[DocumentQuery] = set()
-        for group in deciding_groups(snapshot, untrained, chunks):
-            self._as_evidence.update(group)
-        self._untrained = set(untrained)
-        self._stopping: set[DocumentQuery] = set()
-        self._generated_stopping: set[int] = set()
-        self._find_stopping(snapshot, queries, chunks)
+        self.written = document_queries(snapshot.store)
 
-    def _find_stopping(
-        self, snapshot: ProjectSnapshot, queries: Sequence[Query], chunks: Sequence[Chunk]
-    ) -> None:
-        """Record the queries by whose score training stops early, if there are enough of them."""
-        store = snapshot.store
-        stopping: list[DocumentQuery] = []
-        if not uses_imported_validation(snapshot.project, queries):
-            stopping = written_for_stopping(queries, self.written, chunks, related_in(store))
-        rows = generated_for_stopping(queries, chunks, self._backend)
-        if len(stopping) + len(rows) >= MIN_TO_STOP:
-            self._stopping.update(stopping)
-            self._generated_stopping.update(queries[row].id for row in rows)
+    @cached_property
+    def _trained(self) -> set[int]:
+        """The ids of the queries that are trained on."""
+        snapshot = self._snapshot
+        graded = graded_texts_if_selected(snapshot)
+        rows = train_rows(snapshot.settings, self._queries, self._chunks, graded)
+        return {self._queries[row].id for row in rows}
+
+    @cached_property
+    def _held_out(self) -> dict[int, Query]:
+        """The held-out queries that are measured, by id."""
+        return {query.id: query for query in heldout_queries(self._snapshot, self._chunks)}
+
+    @cached_property
+    def _by_model(self) -> bool:
+        """Whether a model wrote held-out queries, so that extractive ones are not measured."""
+        held_out = self._held_out.values()
+        return any(not is_extractive(query, self._backend) for query in held_out)
+
+    @cached_property
+    def _stopping(self) -> set[DocumentQuery | Query]:
+        """The queries by whose score training stops early; empty if there are too few."""
+        store = self._snapshot.store
+        written: list[DocumentQuery] = []
+        if not uses_imported_validation(self._snapshot.project, self._queries):
+            related = related_in(store)
+            written = written_for_stopping(self._queries, self.written, self._chunks, related)
+        rows = generated_for_stopping(self._queries, self._chunks, self._backend)
+        if len(written) + len(rows) < MIN_TO_STOP:
+            return set()
+        return {*written, *(self._queries[row] for row in rows)}
+
+    @cached_property
+    def _untrained(self) -> dict[DocumentQuery, None]:
+        """The queries written in documents that play no part in training, in order."""
+        if self._are_generated:
+            untrained = find_untrained(self._snapshot, self._chunks, self.written)
+        else:
+            untrained = expected_untrained(self._snapshot, self.written)
+        return dict.fromkeys(untrained)
+
+    @cached_property
+    def _deciding(self) -> set[DocumentQuery]:
+        """The queries written in documents by which the encoder in use is chosen."""
+        deciding: set[DocumentQuery] = set()
+        for group in deciding_groups(self._snapshot, self._untrained, self._chunks):
+            deciding.update(group)
+        return deciding
+
+    @cached_property
+    def _answerable(self) -> set[str]:
+        """The keys of the judged queries whose answers are in the documents."""
+        return {query.key for query in answerable_queries(self._snapshot, self._chunks)}
+
+    @cached_property
+    def _has_questions_of_people(self) -> bool:
+        """Whether a judged query is from people."""
+        return any(self._by_people(query) for query in self._snapshot.store.judged())
 
     def of_written(self, query: DocumentQuery) -> Use:
         """Return the use of a query written in a document."""
-        if query in self._as_evidence:
+        if query in self._deciding:
             return "evidence", None
         if query in self._stopping:
             return "stopping the training", None
@@ -99,7 +123,7 @@ class QueryUses:
         extractive = is_extractive(query, self._backend)
         if query.id in self._trained:
             return "trained on", None
-        if query.id in self._generated_stopping:
+        if query in self._stopping:
             return "stopping the training", None
         if query.id in self._held_out and extractive:
             return "measured only", None
@@ -125,7 +149,8 @@ class QueryUses:
             return "unused", "trained"
         if query.key not in self._answerable:
             return "unused", "no-answer"
-        if self._by_people(query) and self._use_judged and not query.only_measures:
+        use_judged = self._snapshot.settings.evaluation.use_judged
+        if self._by_people(query) and use_judged and not query.only_measures:
             return "evidence", None
         if self._by_people(query):
             return "measured only", None

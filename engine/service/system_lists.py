@@ -22,8 +22,8 @@ from engine.evaluation.lists.systems import (
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import SemanticVectorsInfo, VectorsInfo
+from engine.search.cached_value import CachedValue
 from engine.search.fusing import Fused, Ranking, fuse
-from engine.search.latest import Latest
 from engine.search.listing import MIN_DEPTH, Listing
 from engine.search.loaded import LoadedProject
 from engine.search.presence import Presence
@@ -96,8 +96,8 @@ class SystemLists:
         self._loaded = LoadedProject(project)
         self._typed = TypedQueries(self._loaded)
         self._listing = Listing(self._loaded)
-        self._chosen = Latest[tuple[ChoicePair, SystemPair]]()
-        self._chunks = Latest[KnownChunks]()
+        self._chosen = CachedValue[tuple[ChoicePair, SystemPair]]()
+        self._chunks = CachedValue[KnownChunks]()
         self._encoders: dict[str, QueryEncoder] = {}  # by fingerprint
         # Vectors of queries, by the encoder's fingerprint and the query's text.
         self._vectors: dict[tuple[str, str], Floats] = {}

@@ -45,8 +45,13 @@ def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     result = copy.deepcopy(dict(data))
     for dotted, value in changes.items():
         section, dot, key = dotted.partition(".")
-        table = result.setdefault(section, {}) if dot else result
-        name = key if dot else dotted
+        table = result
+        name = dotted
+        is_known = False
+        if dot:
+            table = result.setdefault(section, {})
+            name = key
+            is_known = section in sections() and key in sections()[section].model_fields
         # Validation reports a section that is no table.
         if not isinstance(table, dict):
             continue
@@ -54,8 +59,8 @@ def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
             table[name] = value
         elif name in table and (dot or name not in sections()):
             del table[name]
-        elif not dot or section not in sections() or key not in sections()[section].model_fields:
-            # For an unknown name, this raises an error that names the nearest key.
+        elif not is_known:
+            # This raises an error that names the nearest key.
             validate({section: {key: None}} if dot else {dotted: None})
     return {name: table for name, table in result.items() if table != {} or name in data}
 
@@ -110,22 +115,30 @@ def _edit_lines(text: str, section: str, key: str, value: Any) -> str:
     if value is None:
         if position is not None:
             lines[start:end] = _remove_key(lines[start:end], position - start, section, key)
-        return newline.join(lines)
-    if position is not None:
+    elif position is not None:
         # tomlkit keeps the comment after the former value, which may go over several lines.
         return _edit_with_tomlkit(text, section, key, value)
-    default_line = _find_line(_commented(key), lines, start, end)
-    if default_line is not None:
+    else:
+        lines[start:end] = _add_key(lines[start:end], key, description, assignment)
+    return newline.join(lines)
+
+
+def _add_key(lines: list[str], key: str, description: str, assignment: str) -> list[str]:
+    """Return the lines of a section with a key: in place of its commented default, else at the end.
+
+    The description of the commented default stays.
+    """
+    place = _find_line(_commented(key), lines, 0, len(lines))
+    if place is not None:
         # What looks like a commented key may be a user's comment that does not parse.
         with suppress(ValueError):
-            description = _read_comment(lines[default_line].lstrip("# \t")) or description
-        indent = _read_indent(lines[default_line])
-        lines[default_line : default_line + 1] = [indent + description, indent + assignment]
-        return newline.join(lines)
+            description = _read_comment(lines[place].lstrip("# \t")) or description
+        indent = _read_indent(lines[place])
+        return [*lines[:place], indent + description, indent + assignment, *lines[place + 1 :]]
+    end = len(lines)
     while not lines[end - 1].strip():
         end -= 1
-    lines[end:end] = [description, assignment]
-    return newline.join(lines)
+    return [*lines[:end], description, assignment, *lines[end:]]
 
 
 def _remove_key(lines: list[str], position: int, section: str, key: str) -> list[str]:

@@ -245,7 +245,7 @@ def _draw_from_rows(
 def _mask_members(chunks: IntArray, members: IntArray) -> BoolArray:
     """Return a mask (q, c): which of the ascending `chunks` are in each row of `members` (q, m).
 
-    `members` are padded with −1.
+    `members` are padded with −1; all others are among the chunks.
     """
     present = members >= 0
     rows, _ = np.nonzero(present)

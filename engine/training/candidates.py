@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Floats, Ids
 from engine.core.records import Chunk
 from engine.encoders.for_project import add_cache, chunk_vectors, load_encoder
 from engine.metrics.relevance import pad_rows
@@ -18,10 +18,10 @@ from engine.training.config import TrainingConfig
 
 
 def candidate_lists(
-    positives: NDArray[np.int64],
-    ranked: NDArray[np.int64],
-    scores: NDArray[np.float32],
-    nearest: NDArray[np.int64],
+    positives: Ids,
+    ranked: Ids,
+    scores: Floats,
+    nearest: Ids,
     config: TrainingConfig,
 ) -> SampledLists:
     """Return a list for each query: its evidence chunk, then the best of BM25 and of the encoder.
@@ -48,7 +48,7 @@ def candidate_lists(
 
 def find_nearest(
     context: StageContext, config: TrainingConfig, texts: list[str], chunks: Sequence[Chunk]
-) -> NDArray[np.int64]:
+) -> Ids:
     """Return the rows of the chunks nearest to each text by the untouched encoder (n, c).
 
     Of many chunks, a sample is searched.

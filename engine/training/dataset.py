@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.core.arrays import Floats, Ids
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk, Query
 from engine.corpus.text.document_queries import document_queries
@@ -26,7 +27,7 @@ from engine.training.candidates import candidate_lists, find_nearest
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
 from engine.training.recipe import graded_texts_if_selected, is_of_source, teacher_folder
-from engine.training.stopping import StoppingQueries, choose_stopping_queries
+from engine.training.stopping_queries import StoppingQueries, choose_stopping_queries
 
 MIN_QUERIES = 20
 """Minimum number of training queries; with fewer, no adapter is trained."""
@@ -89,9 +90,9 @@ def training_data(
     queries.
     """
     queries = context.store.queries()
+    ranked = _load_rankings(context, queries)
     if chunks is None:
         chunks = context.store.chunks()
-    ranked = _load_rankings(context, queries)
     if config.method != "FT":
         # Pre-training learns the masked words of all documents, but the titles of some of them
         # decide what comes into use.
@@ -113,20 +114,15 @@ def training_data(
         lists = candidate_lists(positives, ranked_rows, ranked_scores, nearest, config)
     elif config.uses_lists:
         lists = sampled_lists(context, ranked, rows, chunks)
-    grades: list[dict[int, int]] = []
-    source = context.settings.training.query_source
-    if config.objective == "plackett_luce" and source != "generated":
-        grades = _grade_chunks(context, queries, texts, chunks)
+    grades = _grade_chunks(context, config, queries, texts, chunks)
 
-    # The sample of chunks that is used; a chunk's position in the sample replaces its row.
+    # A sample of the chunks is used; a chunk's position in the sample replaces its row.
     needed = [positives, *_find_needed(validation, lists, grades)]
     if config.negatives_per_query:
         first, last = config.negative_ranks
         needed.append(ranked_rows[:, first:last])
     sampled_rows = sample_indices(len(chunks), context.settings.training.seed, needed)
-    # Position of each row in the sample; the last one serves the padding −1.
-    position = np.full(len(chunks) + 1, -1, dtype=np.int64)
-    position[sampled_rows] = np.arange(len(sampled_rows))
+    position = _number_rows(sampled_rows, len(chunks))
     kept_chunks = context.store.read_whole([chunks[row] for row in sampled_rows])
     base = _encode_by_base(context, config, texts, kept_chunks, validation.texts)
     if lists is not None:
@@ -152,9 +148,16 @@ def training_data(
     )
 
 
+def _number_rows(sampled_rows: Ids, count: int) -> Ids:
+    """Return the position in the sample of each of `count` rows, −1 for others and for padding."""
+    position = np.full(count + 1, -1, dtype=np.int64)  # The last place is that of the row −1.
+    position[sampled_rows] = np.arange(len(sampled_rows))
+    return position
+
+
 def _find_needed(
     stopping: StoppingQueries, lists: SampledLists | None, grades: Sequence[Mapping[int, int]]
-) -> list[NDArray[np.int64]]:
+) -> list[Ids]:
     """Return the rows of chunks that a sample must hold, besides those of the evidence."""
     graded: list[int] = []
     for by_row in grades:
@@ -184,11 +187,18 @@ def _load_rankings(context: StageContext, queries: Sequence[Query]) -> RankedLis
 
 def _grade_chunks(
     context: StageContext,
+    config: TrainingConfig,
     queries: Sequence[Query],
     texts: Sequence[str],
     chunks: Sequence[Chunk],
 ) -> list[dict[int, int]]:
-    """Return for each text the grades of its relevant chunks by row; nothing without any grades."""
+    """Return for each text the grades of its relevant chunks by row.
+
+    Empty without any grades, or if the objective learns from none.
+    """
+    source = context.settings.training.query_source
+    if config.objective != "plackett_luce" or source == "generated":
+        return []
     graded = graded_answers(context, queries, chunks)
     if not graded:
         return []
@@ -203,9 +213,7 @@ def _grade_chunks(
     return grades
 
 
-def _renumber_grades(
-    grades: Sequence[Mapping[int, int]], position: NDArray[np.int64]
-) -> list[dict[int, int]]:
+def _renumber_grades(grades: Sequence[Mapping[int, int]], position: Ids) -> list[dict[int, int]]:
     """Return grades by the position of a row in place of the row."""
     renumbered = []
     for by_row in grades:
@@ -225,16 +233,18 @@ def _find_everyday(
             f"training.everyday_share; {everyday.sum()} of {len(everyday)} training queries are"
             " everyday ones"
         )
-        context.choose("everyday queries in a step", f"{100 * config.everyday_share:g} %", reason)
+        context.report_choice(
+            "everyday queries in a step", f"{100 * config.everyday_share:g} %", reason
+        )
     return everyday
 
 
 class _BaseEncodings(NamedTuple):
     """The untouched encoder's vectors, None for what the recipe does not use."""
 
-    queries: NDArray[np.float32] | None = None
-    chunks: NDArray[np.float32] | None = None
-    heldout: NDArray[np.float32] | None = None
+    queries: Floats | None = None
+    chunks: Floats | None = None
+    heldout: Floats | None = None
 
 
 def _encode_by_base(

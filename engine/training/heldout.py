@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.arrays import Doubles, Floats, Ids
 from engine.encoders.geometry.similarity import COSINE, Similarity, compute_scores
 from engine.training.config import TrainingConfig
 from engine.training.data import TrainingData
@@ -21,11 +22,11 @@ _NORMAL_95 = 1.96
 class HeldOutPool:
     """h held-out queries and the p chunks to rank for them."""
 
-    queries: npt.NDArray[np.int64]
+    queries: Ids
     """(h,): positions in the data's held-out queries."""
-    chunks: npt.NDArray[np.int64]
+    chunks: Ids
     """(p,): positions in the data's chunks, ascending."""
-    positives: npt.NDArray[np.int64]
+    positives: Ids
     """(h,): for each query, the index in `chunks` of its evidence chunk."""
 
 
@@ -58,7 +59,7 @@ class HeldOutFigures:
     """Figures of a check by query: `hits` (h,) among the first ten, and `ndcg` (h,), 0 to 1."""
 
     hits: npt.NDArray[np.bool_]
-    ndcg: npt.NDArray[np.float64]
+    ndcg: Doubles
 
     @property
     def hit_at_10(self) -> float:
@@ -72,9 +73,9 @@ class HeldOutFigures:
 
 
 def measure(
-    query_vectors: npt.NDArray[np.float32],
-    chunk_vectors: npt.NDArray[np.float32],
-    positives: npt.NDArray[np.int64],
+    query_vectors: Floats,
+    chunk_vectors: Floats,
+    positives: Ids,
     similarity: Similarity = COSINE,
 ) -> HeldOutFigures:
     """Return Hit@10 and nDCG@10 = 1/log2(rank + 1) with one relevant chunk per query.

@@ -206,7 +206,7 @@ class Loop(ABC):
         return torch.optim.AdamW(parameters, lr=0.0, weight_decay=decay, fused=fused)
 
     @abstractmethod
-    def _gradients(self) -> Gradients:
+    def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step."""
 
     @abstractmethod
@@ -230,11 +230,6 @@ class Loop(ABC):
     def _tensors(self) -> dict[str, Tensor]:
         """Return all tensors that a checkpoint holds."""
         return optimizer.pack(self.masters, self.best, self.optimizer)
-
-    def _restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `_tensors` has returned."""
-        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
-        self._publish()
 
     def _train(self) -> TrainResult:
         """Train from the last checkpoint, or the prepared state, to the adapter."""
@@ -271,7 +266,7 @@ class Loop(ABC):
         config = self.config
         state = self.state
         started = time.monotonic()
-        step = self._compute_gradients()
+        step = self._compute_within_memory()
         for master in self.masters.values():
             master.grad = None
         for master, gradient in zip(step.trained, step.gradients, strict=True):
@@ -288,7 +283,7 @@ class Loop(ABC):
         seconds = time.monotonic() - started
         self.meter.record_step(state.step, step.loss, max(step.rates), step.tokens, seconds)
 
-    def _compute_gradients(self) -> Gradients:
+    def _compute_within_memory(self) -> Gradients:
         """Return the gradients of the next step, with its random seed.
 
         If a GPU runs out of memory, the step is repeated with smaller parts, to the same result.
@@ -296,7 +291,7 @@ class Loop(ABC):
         while True:
             torch.manual_seed(torch_seed(self.config.seed, self.state.step, self.peers.rank))
             try:
-                return self._gradients()
+                return self._compute_gradients()
             except torch.OutOfMemoryError as error:
                 detail = str(error)
             # The exception's frames held the step's graphs, which are only freed here.
@@ -403,8 +398,9 @@ class Loop(ABC):
         if newest is None:
             return
         self.state, tensors = newest
-        self._restore(tensors)
-        self.choose(
+        self.best = optimizer.restore(tensors, self.masters, self.optimizer)
+        self._publish()
+        self.report_choice(
             f"first step{self.steps_suffix}",
             self.state.step,
             "a checkpoint of the same model, data and settings was found",
@@ -416,7 +412,7 @@ class Loop(ABC):
         state = self.state
         why = self._explain_end(ended)
         if why:
-            self.choose(f"steps{self.steps_suffix}", state.step, why)
+            self.report_choice(f"steps{self.steps_suffix}", state.step, why)
         weights = self.best if self.chooses_step else self.student.snapshot()
         adapter = self.job.folder / "adapter"
         if self.peers.leads:
@@ -439,6 +435,6 @@ class Loop(ABC):
             seconds=state.seconds,
         )
 
-    def choose(self, setting: str, value: object, reason: str) -> None:
+    def report_choice(self, setting: str, value: object, reason: str) -> None:
         """Report an automatic choice and its reason."""
         self.emit(Choice(stage=STAGE, setting=setting, value=str(value), reason=reason))

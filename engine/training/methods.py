@@ -41,7 +41,7 @@ def learn(
 
     if trains_alone():
         why = "the others of this launch helped with its first training, and have ended"
-        context.choose("processes", "1", why)
+        context.report_choice("processes", "1", why)
     job = Job(
         model=model,
         data=data,
@@ -63,7 +63,7 @@ def learn(
     why = (
         f"pre-training gave it in {pretrained.steps} steps on the corpus (training.method is PT-FT)"
     )
-    context.choose("first adapter", "pre-trained", why)
+    context.report_choice("first adapter", "pre-trained", why)
     tuned = train_together(replace(job, start=pretrained.adapter))
     return replace(tuned, seconds=pretrained.seconds + tuned.seconds), ""
 
@@ -78,7 +78,7 @@ def _pretrain(context: StageContext, job: Job) -> tuple[TrainResult | None, str]
     if reason:
         return None, reason
     why = f"training.method is {config.method}"
-    context.choose("pre-training", f"{config.pretrain_steps} steps", why)
+    context.report_choice("pre-training", f"{config.pretrain_steps} steps", why)
     result = pretrain(job)
     if job.hardware.device != "cpu":
         _free_gpu_memory()

@@ -133,7 +133,7 @@ class TrainStage(Stage):
         config = limit_epochs(config, data, context.settings)
         if config.steps != planned:
             why = f"of {planned}, as there is no check that could end the training"
-            context.choose("steps", config.steps, why)
+            context.report_choice("steps", config.steps, why)
         checkpoints = context.project.path / "checkpoints" / context.fingerprint
         checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         model = project_model(context.settings)
@@ -160,12 +160,14 @@ def _report_choices(context: StageContext, config: TrainingConfig) -> None:
     settings = context.settings
     if config.max_tokens < min(settings.corpus.chunk_tokens, settings.encoder.max_tokens):
         why = "longer ones are cut in training (training.max_tokens)"
-        context.choose("tokens of a text", config.max_tokens, why)
+        context.report_choice("tokens of a text", config.max_tokens, why)
     if config.augmentation:
         why = f"encoder.small_model, joined by {config.augmentation}"
-        context.choose("trained", project_model(settings).name, why)
+        context.report_choice("trained", project_model(settings).name, why)
     if config.weights == "all":
-        context.choose("trained weights", "all", "training.weights: there are no LoRA layers")
+        context.report_choice(
+            "trained weights", "all", "training.weights: there are no LoRA layers"
+        )
     if config.method == "PT":
         return
     settings = with_backend(context)
@@ -173,16 +175,16 @@ def _report_choices(context: StageContext, config: TrainingConfig) -> None:
     why = f"preset '{chosen.preset}'"
     if chosen.objective is not None:
         why = "it is set in project.toml"
-    context.choose("objective", config.objective, why)
+    context.report_choice("objective", config.objective, why)
     _, why = choose_adapter_scope(settings, config)
-    context.choose("adapter scope", config.adapter_scope, why)
+    context.report_choice("adapter scope", config.adapter_scope, why)
     teacher, why = teacher_choice(config, settings.ranking.m)
-    context.choose("teacher", teacher, why)
+    context.report_choice("teacher", teacher, why)
     if chosen.false_negatives not in (None, config.false_negatives):
         why = (
             f"the loss '{config.objective}' follows the teacher in every chunk: it has no negatives"
         )
-        context.choose("false negatives", config.false_negatives, why)
+        context.report_choice("false negatives", config.false_negatives, why)
 
 
 def _check_memory(settings: Settings, config: TrainingConfig) -> None:

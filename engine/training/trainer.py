@@ -87,7 +87,7 @@ class _Training(Loop):
             self.best = self.student.snapshot()
         return self._train()
 
-    def _gradients(self) -> Gradients:
+    def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step's batch, by GradCache."""
         config = self.config
         step = self.state.step
@@ -164,7 +164,7 @@ class _Training(Loop):
             f"a step's graphs take about {needed / 2**20:,.0f} MB; {limit / 2**20:,.0f} MB may be"
             " kept (training.graph_memory_mb)"
         )
-        self.choose("GradCache", "off" if self.keeps_graphs else "on", why)
+        self.report_choice("GradCache", "off" if self.keeps_graphs else "on", why)
 
     def _pool_vectors(self, pool: HeldOutPool) -> FloatArray:
         """See `Loop`; fixed chunks need not be encoded."""

@@ -134,7 +134,7 @@ class IndexBuild:
         if missing > 0:
             texts = self._context.store.sample_chunk_texts(TIMED)
             cost += f", {approximate_duration(missing * seconds_a_chunk(encoder, texts))}"
-        self._context.choose(
+        self._context.report_choice(
             "index", "one more for semantic search", f"{cost}; search works meanwhile"
         )
 

@@ -38,6 +38,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             raise damage_error(folder, why)
         numbers = [manifest[key] for key in ("count", "dimension", "removed")]
         are_possible = all(type(number) is int and 0 <= number < 2**31 for number in numbers)
+        # The form adds numbers to each vector, which has at least one of its own.
         if not are_possible or manifest["dimension"] <= index_form(manifest).added:
             raise ValueError("its manifest holds impossible values")
         _check_files(folder, manifest)

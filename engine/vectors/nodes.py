@@ -46,7 +46,7 @@ def embedding_on_nodes(
         arguments = (source, dtype, model_files, adapter_files, settings.max_tokens, weight)
         nodes = Nodes[Texts, "Floats"](open_embedding, arguments, context.check_stop)
         with closing(nodes):
-            context.choose(
+            context.report_choice(
                 "embedding",
                 f"on {nodes.count} nodes",
                 "weights and texts are sent to the cluster (--ray)",

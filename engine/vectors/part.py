@@ -35,7 +35,10 @@ def part_size(count: int, width: int, dtype: np.dtype[Any]) -> int:
 
 
 def map_part(path: Path, count: int, width: int, dtype: np.dtype[Any], graph: Any = None) -> Part:
-    """Map a file whose size has been checked."""
+    """Map a file of `count` rows of `width` numbers, whose size has been checked.
+
+    `graph`: the HNSW graph of the rows, if there is one.
+    """
     stored = dtype.newbyteorder("<")
     ids: Any = np.memmap(path, dtype="<i8", mode="r", shape=(count,))
     rows: Any = np.memmap(path, dtype=stored, mode="r", offset=8 * count, shape=(count, width))

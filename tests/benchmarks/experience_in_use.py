@@ -26,10 +26,10 @@ from engine.core.figures import Difference
 from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.systems import BASE, BM25, weight_of
 from engine.encoders.choosing.shares import EQUAL
-from engine.evaluation.evidence import Evidence, RungName
 from engine.evaluation.experience import Experience, QueryOrigin, Recipe, parse_experience
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option
+from engine.evaluation.rungs import Evidence, RungName
 from engine.evaluation.selection import ProjectExperience, hybrid_option
 from engine.metrics.differences import paired_difference
 from tests.benchmarks.experience_results import (

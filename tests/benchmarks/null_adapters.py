@@ -24,11 +24,11 @@ from engine.core.messages.report import SEARCH_MODES, SearchMode
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.encoders.choosing.shares import EQUAL
 from engine.evaluation.document_set import group_by_text, judgment_of
-from engine.evaluation.evidence import DECIDE_SHARE, Evidence, RungName
 from engine.evaluation.experience import Prior
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
 from engine.evaluation.judgments import Judgment, clusters_of
+from engine.evaluation.rungs import DECIDE_SHARE, Evidence, RungName
 from engine.evaluation.selection import hybrid_option
 from engine.metrics.random_effects import Normal
 from engine.models.catalogue import SHARES

@@ -26,13 +26,13 @@ from null_adapters import (
 )
 
 from engine.core.messages.report import SEARCH_MODES, SearchMode
-from engine.evaluation.evidence import Evidence
 from engine.evaluation.gate import rules
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option
 from engine.evaluation.gate.rules import TOLERANCE
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.reranking import WITH, WITHOUT
+from engine.evaluation.rungs import Evidence
 
 QUESTION_COUNTS = (71, 100, 150, 220, 300)  # judged by each evaluation
 ADAPTERS = 5

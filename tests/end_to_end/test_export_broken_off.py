@@ -16,7 +16,8 @@ import psutil
 import pytest
 from fixtures.errors import error_of
 from fixtures.optional import needs, needs_pyarrow
-from fixtures.pipeline import ROOT, engine_here, environment
+from fixtures.pipeline import engine_here, environment
+from fixtures.preloaded import KILLING
 
 from engine.core.errors import ResourceError
 from engine.core.messages.project import Exported
@@ -70,9 +71,7 @@ def broken_off(
     """`engine export` that gets a signal at a chosen point, whatever the tests' own process has
     been told to ignore.
     """
-    path = os.pathsep.join(
-        [str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]]
-    )
+    path = os.pathsep.join([KILLING, environment()["PYTHONPATH"]])
     variables = {"PYTHONPATH": path, "KILL_STAGE": "export", "KILL_POINT": point, "KILL_SIGNAL": by}
     return subprocess.run(
         [sys.executable, "-m", "engine", "export", str(project), str(target), "--only", kinds],

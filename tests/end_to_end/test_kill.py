@@ -18,7 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 from fixtures.endings import KILLED_CODE
-from fixtures.pipeline import ROOT, copy_documents, copy_project, engine_here, environment, figures
+from fixtures.pipeline import copy_documents, copy_project, engine_here, environment, figures
+from fixtures.preloaded import KILLING
 
 from engine import Project
 from engine.core import events
@@ -83,9 +84,7 @@ def expected(before: dict[str, Path]) -> dict[str, object]:
 
 def killed(project: Path, stage: str, point: str, *arguments: str) -> None:
     """Run `engine` until it, and the stage's process, are killed at that moment."""
-    path = os.pathsep.join(
-        [str(ROOT / "tests" / "fixtures" / "killing"), environment()["PYTHONPATH"]]
-    )
+    path = os.pathsep.join([KILLING, environment()["PYTHONPATH"]])
     run = subprocess.run(
         [sys.executable, "-m", "engine", *arguments, str(project)],
         env={**environment(), "PYTHONPATH": path, "KILL_STAGE": stage, "KILL_POINT": point},

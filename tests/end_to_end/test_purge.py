@@ -68,7 +68,9 @@ def test_the_folder_itself_goes_when_nothing_of_the_user_is_in_it(
         "project.db.bak",
         "project.db.damaged-17",
         "project.db.damaged-17-wal",
-        ".tmp-project.toml",
+        ".tmp-project.toml-12ab34cd",
+        ".tmp-exports.json-12ab34cd",
+        ".tmp-servers.json-12ab34cd",
     ):
         (project / name).write_text("x")
     (project / "checkpoints" / "abc").mkdir(parents=True)

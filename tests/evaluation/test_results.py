@@ -9,9 +9,9 @@ import pytest
 from fixtures.report_example import selection_of
 
 from engine.core.messages.report import Standing
-from engine.evaluation.evidence import RungName
 from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.results import proves_nothing
+from engine.evaluation.rungs import RungName
 from engine.evaluation.selection import Selection
 
 SEMANTIC = selection_of(np.linspace(0.0, 0.5, 60))["semantic"]

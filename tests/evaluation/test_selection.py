@@ -16,13 +16,13 @@ from engine.core.systems import ADAPTED, BASE, IN_USE
 from engine.encoders.choosing.shares import EQUAL, FOREIGN
 from engine.evaluation import selection
 from engine.evaluation.choosing.fusion import HybridFusion
-from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.experience import Effect, Experience, Recipe, document_digests
 from engine.evaluation.gate.decision import Decision, Option
 from engine.evaluation.gate.sentences import OTHER_TRAINING
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rungs import PreferenceEvidence
 from engine.evaluation.selection import (
     EncoderChooser,
     ProjectExperience,

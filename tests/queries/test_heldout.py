@@ -230,7 +230,7 @@ def test_validation_queries_of_a_file_stay_and_all_other_imported_ones_are_train
     context: Any = SimpleNamespace(
         store=store_of(documents),
         settings=validate({}),
-        choose=lambda *one: chosen.append(one),
+        report_choice=lambda *one: chosen.append(one),
     )
     found = split_queries(context, [*imported, *named, *generated], [])
     assert [query.split for query in found[:30]] == ["train"] * 20 + ["validation"] * 10

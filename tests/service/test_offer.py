@@ -14,7 +14,7 @@ from engine.core.events import RunEstimated
 from engine.core.messages.offer import AdaptationOffer, TeacherCost
 from engine.core.messages.report import KINDS
 from engine.corpus.text.document_queries import document_queries
-from engine.evaluation.evidence import CERTIFYING
+from engine.evaluation.rungs import CERTIFYING
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import QueriesInfo

@@ -26,7 +26,11 @@ from engine.training import stage
 from engine.training.config import TrainingConfig
 from engine.training.dataset import sampled_lists, train_rows, why_untrained
 from engine.training.recipe import config_of, resolve_config, teacher_choice, teacher_folder
-from engine.training.stopping import generated_for_stopping, without_answers, written_for_stopping
+from engine.training.stopping_queries import (
+    generated_for_stopping,
+    without_answers,
+    written_for_stopping,
+)
 
 
 def snapshot(project: Path, model: ModelFolder, **training: Any) -> Any:

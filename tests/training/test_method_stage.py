@@ -25,13 +25,13 @@ from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.artifacts import Artifact
 from engine.queries.from_documents import find_untrained
 from engine.runs.progress import ResumePoint, find_resume_point
-from engine.training import stopping
+from engine.training import stopping_queries as stopping
 from engine.training.data import TrainingData
 from engine.training.dataset import training_data
 from engine.training.heldout import HeldOutFigures
 from engine.training.history import history_of
 from engine.training.recipe import resolve_config
-from engine.training.stopping import MIN_TO_STOP, choose_stopping_queries
+from engine.training.stopping_queries import MIN_TO_STOP, choose_stopping_queries
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +312,7 @@ def test_false_negatives_mean_nothing_to_a_loss_that_follows_the_teacher(
     )
     reported: dict[str, tuple[str, str]] = {}
     monkeypatch.setattr(
-        StageContext, "choose", lambda _, setting, *said: reported.update({setting: said})
+        StageContext, "report_choice", lambda _, setting, *said: reported.update({setting: said})
     )
     stage_here(project.path, "train")
     value, reason = reported["false negatives"]
@@ -325,7 +325,7 @@ def test_a_loss_that_was_chosen_is_not_put_down_to_the_preset(
 ) -> None:
     reported: dict[str, tuple[str, str]] = {}
     monkeypatch.setattr(
-        StageContext, "choose", lambda _, setting, *said: reported.update({setting: said})
+        StageContext, "report_choice", lambda _, setting, *said: reported.update({setting: said})
     )
     project.change_settings({"training.objective": "infonce", "training.steps": 1})
     stage_here(project.path, "train")

@@ -15,6 +15,7 @@ from engine.core.messages.project import Finding
 from engine.core.text import size_text
 from engine.settings.training_schema import TrainingSettings
 
+# Topics that concern the machine, in the order in which they are shown.
 MACHINE = (
     "gpu",
     "memory",
@@ -91,8 +92,8 @@ def format_topic(findings: Iterable[Finding], topic: str) -> Content:
 def format_machine(findings: Iterable[Finding]) -> Content:
     """Return the findings that concern no choice of the step, such as memory and disk.
 
-    Problems come first, with what to do. Topics that are not in `MACHINE` are shown only as
-    problems.
+    Problems come first, with what to do, whatever their topic. Other findings are shown only if
+    their topic is in `MACHINE`, and without what follows from them.
     """
     machine_findings = [finding for finding in findings if finding.topic not in TOPICS_OF_CHOICES]
     lines = [finding for finding in machine_findings if finding.state == "problem"]

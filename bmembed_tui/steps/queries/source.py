@@ -284,7 +284,7 @@ class QuerySource(Vertical):
     @on(Input.Submitted, "#source-gguf")
     @on(Button.Pressed, "#use-gguf")
     def _use_gguf(self) -> None:
-        path = read_typed_path(self.query_one("#source-gguf", PathField))
+        path = _read_path_setting(self.query_one("#source-gguf", PathField))
         self._use("gguf", {"queries.model": path})
 
     def _use(self, backend: str, settings: Mapping[str, Any]) -> None:
@@ -369,11 +369,11 @@ class QuerySource(Vertical):
             self.post_message(self.Changed())
 
 
-def read_typed_path(field: PathField) -> str:
-    """Return the path in a field as a setting.
+def _read_path_setting(field: PathField) -> str:
+    """Return what a setting stores of the path in a field.
 
-    The path is absolute if it was typed or picked so. A relative path is taken from the project's
-    folder.
+    A path that was picked, or typed as an absolute one, is stored in full. A relative one stays as
+    typed: it counts from the project's folder.
     """
     text = field.value.strip()
     path = field.path

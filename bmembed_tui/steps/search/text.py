@@ -91,7 +91,7 @@ def format_status(mode: str, searching: Searching) -> str:
 
 
 def format_found_by(mode: str, answer: Answer) -> str:
-    """Return the only ranker that found hits, unless the mode is that ranker; else empty."""
+    """Return ` by keywords` or ` by meaning` if only that ranker found hits in another mode."""
     rankers = {hit.only_ranker or answer.by for hit in answer.hits}
     if len(rankers) == 1 and mode not in rankers:
         return FOUND_BY.get(rankers.pop(), "")

@@ -282,7 +282,7 @@ def _has_two_encoders(searcher: ThreadSearcher) -> bool:
 def _add_terms(
     searcher: ThreadSearcher, texts: Sequence[str], answer: dict[str, Any], mode: SearchMode
 ) -> None:
-    """Add each text's terms and codes to `answer`, and the fingerprints of encoder and index."""
+    """Add to `answer` each text's terms, its codes (`phx-121`), and what encoder and index are."""
     encoders = searcher.ready().encoders
     for item, keywords in zip(answer["data"], encoders.keywords(texts), strict=True):
         item["terms"] = keywords.weights

@@ -28,7 +28,7 @@ def judge(
         int,
         typer.Option(
             metavar="N",
-            help="hits of each way to search, where all are asked about",
+            help="hits of each search mode to ask about, with --all or before an adaptation",
             min=1,
             max=100,
         ),

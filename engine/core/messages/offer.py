@@ -27,7 +27,7 @@ SHELL_WAYS: dict[Help, str] = {
 MIN_TO_DECIDE = 71
 """The least number of queries of one kind that can bring an encoder into use.
 
-Fewer never can, however little their results vary (`evidence.queries_to_decide`).
+Fewer never can, however little their results vary (`rungs.queries_to_decide`).
 """
 FEWER = (
     f"with fewer than {MIN_TO_DECIDE} questions or titles of one kind to compare it by, the adapted"

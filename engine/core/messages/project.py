@@ -220,7 +220,7 @@ class Examine(Request[Findings], method="doctor"):
 
 @dataclass(frozen=True, slots=True)
 class ExportNote:
-    """What to know about an export: the fact, and what to do."""
+    """What to know about an export: the fact, and what to do or what was measured."""
 
     code: str
     what: str

@@ -36,7 +36,7 @@ KINDS = {
     "imported": ("imported query", "imported queries"),
     "extractive": ("extractive query", "extractive queries"),
 }
-"""Rung of evidence (engine/evaluation/evidence.py) → singular and plural of its queries."""
+"""Rung of evidence (engine/evaluation/rungs.py) → singular and plural of its queries."""
 EVIDENCE = {rung: several for rung, (_, several) in KINDS.items()}
 FLATTERING = ("model", "imported")
 """Rungs whose queries may flatter an encoder that was trained on queries of the same kind."""

@@ -19,7 +19,7 @@ else:
 # every read.
 _PIECE = 2**16
 _END_SECONDS = 1.0
-_WAITING = 64  # Pieces that a thread reads ahead, on Windows.
+_MAX_AHEAD = 64  # Pieces that a thread reads ahead, on Windows.
 
 
 def has_lost_reader(error: BaseException | None) -> bool:
@@ -69,7 +69,7 @@ class PipeReader:
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
         if sys.platform == "win32":
-            self._pieces: queue.Queue[bytes] = queue.Queue(_WAITING)
+            self._pieces: queue.Queue[bytes] = queue.Queue(_MAX_AHEAD)
             self._has_ended = False
             self._thread = threading.Thread(target=self._read_ahead, daemon=True)
             self._thread.start()

@@ -77,12 +77,12 @@ def report_failed_text(
 ) -> Iterator[Finding]:
     """Yield the findings `inside` a file whose own text may have `failed` to be read.
 
-    The failure, None if there was none, is reported before the first file inside; if there is no
-    such file, it is raised. A failure to find the files inside is reported, too.
+    The failure, None if there was none, is reported before the first file or document inside; if
+    there is neither, it is raised. A failure to find the files inside is reported, too.
     """
     try:
         for finding in inside:
-            if failed is not None and isinstance(finding, Member):
+            if failed is not None and not isinstance(finding, LeftOut):
                 yield LeftOut(_OWN_TEXT, "quarantined", failed.kind, failed.why or failed.what)
                 failed = None
             yield finding

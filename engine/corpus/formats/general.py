@@ -16,7 +16,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.core.characters import clean
+from engine.core.characters import clean, clean_line
 from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
 from engine.corpus.formats.containers import DAMAGED, open_package, replace_parts
 from engine.corpus.formats.damage import describe_damage, remove_names
@@ -370,7 +370,7 @@ def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
     rows: defaultdict[int, dict[int, str]] = defaultdict(dict)
     width = 0
     for cell in grid["cells"]:
-        text = " ".join(clean(cell["content"] or "").split())
+        text = clean_line(cell["content"] or "")
         rows[cell["row"]][cell["col"]] = _format_time(text)
         width = max(width, cell["col"] + 1)
     # Cells that others span are left out.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 from xml.sax.saxutils import unescape
 
-from engine.core.characters import clean
+from engine.core.characters import clean, clean_line
 from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
 from engine.corpus.formats.containers import DAMAGED, decode_property, open_package, replace_parts
 from engine.corpus.formats.damage import describe_damage
@@ -293,7 +293,7 @@ def _build_workbook(sections: Iterable[Node]) -> Text:
     """Return the text of a workbook, with a page and a heading for each sheet that has any."""
     builder = Builder()
     for number, section in enumerate(sections, 1):
-        name = " ".join(clean(unescape_characters(section.get("title") or "")).split())
+        name = clean_line(unescape_characters(section.get("title") or ""))
         nodes: list[Node] = []
         for node in section["elements"]:
             is_name = node["type"] == "heading" and _read_line(node) == name
@@ -417,7 +417,7 @@ def _read_drawn_line(paragraph: bytes) -> str:
     A number is rounded to 12 digits: `0.30000000000000004` → `0.3`.
     """
     words = unescape(b"".join(_DRAWN_WORDS.findall(paragraph)).decode("utf-8", "replace"))
-    text = " ".join(clean(unescape_characters(words)).split())
+    text = clean_line(unescape_characters(words))
     try:
         return f"{float(text):.12g}"
     except ValueError:

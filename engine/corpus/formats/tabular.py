@@ -11,7 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.core.characters import clean
+from engine.core.characters import clean, clean_line
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.html import show_markup
@@ -204,5 +204,5 @@ def _find_title(value: Any) -> str:
     for key in _TITLES:
         title = value.get(key)
         if isinstance(title, str) and title.strip():
-            return " ".join(clean(title).split())[:_MAX_TITLE_LENGTH]
+            return clean_line(title)[:_MAX_TITLE_LENGTH]
     return ""

@@ -200,7 +200,7 @@ class Ingest:
         if not on_cluster:
             return Pool(processes, limits, passwords(context), self._ocr)
         pool = NodesPool(processes, limits, passwords(context), self._ocr, context.check_stop)
-        context.choose(
+        context.report_choice(
             "reading",
             f"on {pool.nodes.count} nodes",
             "files' bytes are sent to the cluster (--ray)",

@@ -94,7 +94,7 @@ def choose_tesseract(context: StageContext) -> Tesseract | None:
         )
     else:
         reason = f"{tesseract.version} at {tesseract.program}"
-        context.choose("ocr", tesseract.languages, reason)
+        context.report_choice("ocr", tesseract.languages, reason)
     return tesseract
 
 

@@ -158,11 +158,11 @@ def join_split_words(pages: Sequence[str]) -> list[str]:
 def _find_split_pages(pages: Sequence[str]) -> list[tuple[int, int]]:
     """Return (index, index of the next page with a text) of each page that ends within a word."""
     with_text = [index for index, page in enumerate(pages) if page.strip()]
-    return [
-        (first, second)
-        for first, second in pairwise(with_text)
-        if pages[first].endswith(("-", "\u2010")) and pages[second][0].islower()
-    ]
+    split_pages = []
+    for first, second in pairwise(with_text):
+        if pages[first].endswith(("-", "\u2010")) and pages[second][0].islower():
+            split_pages.append((first, second))
+    return split_pages
 
 
 def _find_next_word(match: re.Match[str]) -> str:

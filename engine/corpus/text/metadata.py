@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.core.characters import clean
+from engine.core.characters import clean, clean_line
 from engine.core.records import ReadDocument
 from engine.corpus.text.blocks import Text
 
@@ -135,7 +135,7 @@ def build_document(
 
 def choose_title(metadata: Mapping[str, Any], text: Text, path: Path) -> str:
     """Return a document's own title, else its first heading of level 1, else the file's name."""
-    title = " ".join(clean(str(metadata.get("title") or "")).split())[:_MAX_LENGTH]
+    title = clean_line(str(metadata.get("title") or ""))[:_MAX_LENGTH]
     if title and not _NO_TITLE.match(title) and "\ufffd" not in title:
         return title
     # The headings of a workbook are the names of its sheets.
@@ -152,7 +152,7 @@ def format_authors(metadata: Mapping[str, Any]) -> str:
     authors = metadata.get("authors") or ()
     if isinstance(authors, str):
         authors = [authors]
-    names = [" ".join(clean(str(name)).split()) for name in authors]
+    names = [clean_line(str(name)) for name in authors]
     return ", ".join(filter(None, names))[:_MAX_LENGTH]
 
 

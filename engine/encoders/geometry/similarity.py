@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+    from engine.core.arrays import Floats
 
 
-def unit_rows(rows: NDArray[Any], least: float = 0.0) -> NDArray[np.float32]:
+def unit_rows(rows: NDArray[Any], least: float = 0.0) -> Floats:
     """Return rows (n, d) at unit length, float32; rows no longer than `least` become zeros."""
     import numpy as np
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from engine.core.arrays import Floats
     from engine.encoders.model_folder import ModelFolder
 
-    Floats = NDArray[np.float32]
 
 VERSION = 1
 

@@ -36,11 +36,9 @@ from engine.endpoint.client import Client, NoAnswerError
 from engine.endpoint.model_server import ModelServer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.settings.schema import EncoderSettings
 
-    Floats = NDArray[np.float32]
 
 VERSION = 1
 # Texts in two languages, by whose vectors a change of the model is noticed.

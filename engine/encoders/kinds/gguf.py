@@ -26,12 +26,9 @@ from engine.gguf.header import read_header
 from engine.llm.model_process import ModelProcess, ServedFile
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from engine.core.arrays import Floats
     from engine.settings.schema import EncoderSettings
 
-    Floats = NDArray[np.float32]
 
 VERSION = 1
 TEXTS_AT_ONCE = 4

@@ -43,17 +43,17 @@ from engine.endpoint.address import KEY
 from engine.evaluation.choosing.fusion import HybridFusion, default_share
 from engine.evaluation.comparison import compare_values, measure_ndcg
 from engine.evaluation.document_set import FOLDER, find_document_set
-from engine.evaluation.evidence import (
+from engine.evaluation.judgments import clusters_of
+from engine.evaluation.pool import draw_pool
+from engine.evaluation.query_sets import QuerySet, build_query_sets
+from engine.evaluation.rankers import SAMPLE, Rankers, build_sample_index
+from engine.evaluation.rungs import (
     CERTIFYING,
     RUNGS,
     Evidence,
     RungName,
     choose_shown,
 )
-from engine.evaluation.judgments import clusters_of
-from engine.evaluation.pool import draw_pool
-from engine.evaluation.query_sets import QuerySet, build_query_sets
-from engine.evaluation.rankers import SAMPLE, Rankers, build_sample_index
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo

@@ -14,9 +14,9 @@ import numpy as np
 
 from engine.core.messages.report import EVIDENCE
 from engine.evaluation.comparison import DocumentOf
-from engine.evaluation.evidence import CERTIFYING
 from engine.evaluation.judgments import clusters_of
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rungs import CERTIFYING
 from engine.metrics.bootstrap import SAMPLES, Sampling
 from engine.metrics.similarities import choose_threshold
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from engine.core.messages.report import GateRow, SearchMode, Standing
-from engine.evaluation.evidence import Evidence, PreferenceEvidence, RungName
 from engine.evaluation.gate.decision import NO_PRIOR_KNOWLEDGE, Decision, Option, PriorKnowledge
 from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.rules import Rules
 from engine.evaluation.gate.trial import Trial
+from engine.evaluation.rungs import Evidence, PreferenceEvidence, RungName
 from engine.metrics.bootstrap import SAMPLES
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from engine.core.messages.report import LEVEL, GateRow, SearchMode, Standing
 from engine.core.systems import BASE
-from engine.evaluation.evidence import DIFFERENCE, PreferenceEvidence, RungName
 from engine.evaluation.experience import Prior
+from engine.evaluation.rungs import DIFFERENCE, PreferenceEvidence, RungName
 from engine.metrics.differences import MIN_QUERIES
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.evaluation.evidence import RUNGS, Evidence, RungName, choose_shown, sort_from_top
 from engine.evaluation.gate.decision import Option, RungResult
 from engine.evaluation.gate.trial import Trial
+from engine.evaluation.rungs import RUNGS, Evidence, RungName, choose_shown, sort_from_top
 from engine.metrics.differences import MIN_FOR_SPREAD
 
 PLANNED_GAIN = 3.5

@@ -1,15 +1,9 @@
 """What proves a candidate, what excludes it, and when experience is enough to use it.
 
-A candidate is used if a rung of the ladder (evidence.py) proves it better, or if experience with
+A candidate is used if a rung of the ladder (rungs.py) proves it better, or if experience with
 public collections (experience.py) expects a gain and nothing on the project shows harm.
 A rung that shows a candidate to be worse excludes it, unless a higher rung proves it.
 """
-
-# A proof takes three things: a one-sided p corrected for the number of candidates (single-step
-# max-T, Westfall & Young 1993) and for the number of rungs that may prove something; a gain by the
-# two-sided test that all tables use; and a gain that remains if one more query lost everything.
-# Queries of a kind that was trained on favour the adapted encoder (they flatter it), so the gain on
-# them must exceed that effect as well.
 
 from __future__ import annotations
 
@@ -28,10 +22,10 @@ from engine.core.messages.report import (
     SearchMode,
 )
 from engine.core.systems import BASE
-from engine.evaluation.evidence import RUNGS, PreferenceEvidence, RungName
 from engine.evaluation.gate.decision import Option, PriorKnowledge
 from engine.evaluation.gate.ladder import Ladder
 from engine.evaluation.gate.trial import Trial, Z
+from engine.evaluation.rungs import RUNGS, PreferenceEvidence, RungName
 
 USEFUL_GAIN = 0.5
 """Minimum expected gain in points of nDCG@10: a smaller one is within the differences of priors."""
@@ -80,7 +74,27 @@ def find_rung_error(rung: RungName, mode: SearchMode, measured: Mapping[str, flo
 
 
 class Rules:
-    """What the trials of all rungs, preferences and experience say of each candidate."""
+    """What the trials of all rungs, preferences and experience say of each candidate.
+
+    A rung is a *proof* if a candidate passes three tests on it (`Trial.proves`): p ≤ 0.05 / R,
+    one-sided and corrected for the number of candidates; "better" by the two-sided test that all
+    tables use; a gain that remains if one more query lost everything. Queries of a kind that was
+    trained on flatter the adapted encoder, so a fourth test on them is m > z e.
+
+        m   mean lead in nDCG@10 over the reference on the N queries of a rung
+        s²  variance of the lead between queries
+        r   by how much queries of this kind are usually off; 0 for judged questions
+        e   error of m: e² = (s² + 1/N) / N + r², where 1/N is for one more query that loses
+            everything
+        z   z₀.₉₇₅ = 1.96
+        R   number of rungs that may prove something
+
+    Code and reports give m, e and r in points, which are hundredths.
+
+    The *expectation* of a candidate begins as the prior N(μ, σ²) of its gain on public collections.
+    Each rung with enough queries updates it by the likelihood N(m, e²): the precision becomes
+    1/σ² + 1/e², and the mean (μ/σ² + m/e²) / (1/σ² + 1/e²). METHODS.md §5, "The gate", says why.
+    """
 
     def __init__(
         self,
@@ -98,9 +112,10 @@ class Rules:
         self._proving = ladder.find_proving_trials()
         # Only preferences about people's own questions prove anything.
         self._compared = {name for name, answers in preferences.items() if answers.count}
-        # R of METHODS.md §5, "Proved": Bonferroni's correction for the rungs that are asked.
+        # Bonferroni's correction for R tests.
         tests = len(self._proving) + bool(self._compared)
         self._level = LEVEL / max(1, tests)
+        # The highest rung that proves each candidate, None if none does.
         self.proofs = {option.name: self._find_proof(option.name) for option in candidates}
 
     def judge(self, option: Option) -> GateRow:
@@ -154,11 +169,12 @@ class Rules:
     def wealth_needed(self, name: str) -> float:
         """Return the wealth from which preferences prove a candidate: R K / 0.05.
 
-        R counts the rungs that may prove something, preferences among them, and K the candidates
-        that people have compared with the reference (METHODS.md §5, "Preferences").
+        R counts preferences, too; K is the number of candidates that people have compared with the
+        reference (METHODS.md §5, "Preferences").
         """
         tests = len(self._proving) + 1
-        return len(self._compared | {name}) * tests / LEVEL
+        compared = self._compared | {name}
+        return tests * len(compared) / LEVEL
 
     def _find_proof(self, name: str) -> RungName | None:
         """Return the highest rung that shows a candidate to be better."""
@@ -172,16 +188,16 @@ class Rules:
         return min(proofs, key=RUNGS.index, default=None)
 
     def _is_beyond_flattery(self, trial: Trial, name: str) -> bool:
-        """Tell whether a gain exceeds what queries of a kind that was trained on may flatter by."""
+        """Tell whether m > z e, if the rung has queries of a kind that was trained on.
+
+        Such queries favour the adapted encoder: they flatter it.
+        """
         if trial.rung not in FLATTERING:
             return True
         return trial.mean(name) > Z * self._total_error(trial, name)
 
     def _total_error(self, trial: Trial, name: str) -> float:
-        """Return a candidate's error in points: of the sample, and of its kind of queries.
-
-        e² = (s² + 1/N) / N + r² (METHODS.md §5, "Own evidence").
-        """
+        """Return e, a candidate's error in points: of the sample, and of its kind of queries."""
         rung_error = 0.0
         if trial.rung != "judged":
             rung_error = find_rung_error(trial.rung, self._mode, self._prior_knowledge.rung_errors)
@@ -203,7 +219,7 @@ class Rules:
         return preference is not None and preference.wealth_worse >= 1 / LEVEL
 
     def _build_expectation(self, name: str) -> Expectation | None:
-        """Update a candidate's prior by every rung, each with its sampling error and rung error."""
+        """Update a candidate's prior N(μ, σ²) by m and e of every rung that informs about it."""
         prior = self._prior_knowledge.priors.get(name)
         if prior is None:
             return None

@@ -9,15 +9,15 @@ from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, FLATTERING, Expectation, GateRow
 from engine.core.systems import ADAPTED, BASE
 from engine.core.text import about_count
-from engine.evaluation.evidence import (
+from engine.evaluation.gate.decision import Decision, RungResult
+from engine.evaluation.gate.rules import TOLERANCE, USEFUL_GAIN, find_shortfall
+from engine.evaluation.rungs import (
     CERTIFYING,
     DIFFERENCE,
     MIN_TO_PROVE,
     PreferenceEvidence,
     RungName,
 )
-from engine.evaluation.gate.decision import Decision, RungResult
-from engine.evaluation.gate.rules import TOLERANCE, USEFUL_GAIN, find_shortfall
 from engine.metrics.differences import MIN_QUERIES
 
 NUMBERS = (

@@ -8,8 +8,8 @@ import numpy as np
 
 from engine.core.arrays import Doubles
 from engine.core.figures import Difference
-from engine.evaluation.evidence import CERTIFYING, Evidence
 from engine.evaluation.gate.decision import Option
+from engine.evaluation.rungs import CERTIFYING, Evidence
 from engine.metrics.bootstrap import bootstrap_means, bounds
 from engine.metrics.differences import MIN_FOR_SPREAD, MIN_QUERIES, spread, tested_difference
 from engine.metrics.randomisation import max_t_p, randomisation_p

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from engine.core.disk import disk_errors
 from engine.core.messages.preferences import PreferenceAnswer
 from engine.datasets.imports import JUDGING, JUDGING_SECONDS, read_rows, write_rows
-from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.lists.systems import ListedSystem, SystemPair
+from engine.evaluation.rungs import PreferenceEvidence
 from engine.metrics.e_process import e_process
 from engine.project.folder import ProjectFolder
 from engine.project.stage import fingerprint

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from textwrap import shorten
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.messages.report import Change, Changes, FoundHit
 from engine.core.records import Chunk
 from engine.evaluation.comparison import Comparison
@@ -74,7 +74,7 @@ def find_changes(
 
 
 def build_hit_finder(
-    rankings: Mapping[str, NDArray[np.int64]],
+    rankings: Mapping[str, Ids],
     judgments: Sequence[Judgment],
     chunks: Mapping[int, Chunk],
     titles: Mapping[int, str],

@@ -303,6 +303,7 @@ def _label_rows(axes: Axes, bars: Sequence[Bar], values: Sequence[str]) -> None:
             transform=axes.get_yaxis_transform(),
             gid="label",
         )
+    # For matplotlib the names of the rows are ticks.
     for label in axes.get_yticklabels():
         label.set_gid("label")
 
@@ -315,7 +316,7 @@ def _draw_whiskers(axes: Axes, bars: Sequence[Bar]) -> None:
 
 
 def _name_ticks(axes: Axes) -> None:
-    """Give the tick labels of both axes the id that the page's style sheet uses."""
+    """Give the tick labels of both axes the id `tick`, unlike other texts of the SVG."""
     for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
         label.set_gid("tick")
 

@@ -19,7 +19,7 @@ from engine.core.assets import asset_path
 from engine.core.figures import Differences, Figures
 from engine.core.systems import BASE
 from engine.datasets.beir import BEIR_CORPUS, READER, MalformedError, read_beir_judgments
-from engine.evaluation.comparison import compare_values
+from engine.evaluation.comparison import Values, compare_values
 from engine.metrics.bootstrap import SAMPLES
 from engine.metrics.density import density_curves
 from engine.metrics.relevance import Relevance
@@ -50,7 +50,7 @@ class GeneralSet:
     name: str = ""
 
 
-def general_set(
+def read_general_set(
     folder: Path | None,
     seed: int = 0,
     max_questions: int = MAX_QUESTIONS,
@@ -61,7 +61,7 @@ def general_set(
     Without a folder, returns the set that ships with the product. Raises DatasetError.
     """
     if folder is None:
-        return general_knowledge()
+        return read_bundled_set()
     texts = {}
     for entry in READER.read(folder / BEIR_CORPUS):
         texts[str(entry.external_id)] = f"{entry.title} {entry.text}".strip()
@@ -92,7 +92,7 @@ def general_set(
     )
 
 
-def general_knowledge() -> GeneralSet:
+def read_bundled_set() -> GeneralSet:
     """Read the set that ships with the product, in English.
 
     It covers twelve subjects with ten similar passages each, of which five have a question.
@@ -164,7 +164,7 @@ class Forgetting:
 
 def measure_general(
     general: GeneralSet,
-    values: Mapping[str, Mapping[str, Doubles]],
+    values: Values,
     geometry: Mapping[str, Mapping[str, Any]],
     distances: Mapping[str, Doubles],
     samples: int = SAMPLES,

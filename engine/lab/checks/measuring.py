@@ -25,9 +25,9 @@ from engine.lab.checks.diagnostics import (
 )
 from engine.lab.checks.forgetting import (
     Forgetting,
-    general_set,
     measure_answers,
     measure_general,
+    read_general_set,
 )
 from engine.lab.checks.options import LabOptions
 from engine.lab.checks.robustness import Robustness, RobustnessStudy
@@ -99,7 +99,7 @@ class Lab:
         owners = self._rankers.document_of(ids)
         self._diagnostics = EncoderDiagnostics(self._sets, ids, owners, self._sampling)
         self._pairs = SentencePairs(options.pairs_file, self._seed)
-        self._general = general_set(options.general_folder, self._seed)
+        self._general = read_general_set(options.general_folder, self._seed)
         # Encoder → what was measured on questions and passages of general knowledge.
         self._answers: dict[str, Mapping[str, Doubles]] = {}
         self._geometry: dict[str, Mapping[str, Any]] = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from engine.core.errors import EngineError
 from engine.core.text import duration
@@ -53,6 +54,14 @@ class Listed:
         return f"{text}."
 
 
+class _CellCost(NamedTuple):
+    """The estimated cost of a cell."""
+
+    training: float  # seconds
+    measuring: float  # seconds of the other stages
+    is_partial: bool  # whether there is more to do, for which there is no estimate
+
+
 def listing(
     project: ProjectFolder | None,
     models: Sequence[str] = (),
@@ -94,12 +103,13 @@ def listing(
             continue
         to_do = run.to_do()
         to_train = run.to_train()
+        costs = _estimate_cells(run, to_do)
         entry = replace(entry, cells=len(cells), to_do=len(to_do))
-        yield _add_cost(entry, run, to_do, to_train)
+        yield _add_costs(entry, costs, to_do, to_train)
         # A cell that an earlier study of the list has measured or trained costs nothing more.
         unmeasured = [cell for cell in to_do if cell.key not in measured]
         untrained = [cell for cell in to_train if cell.training not in trained]
-        in_one_go = _add_cost(in_one_go, run, unmeasured, untrained)
+        in_one_go = _add_costs(in_one_go, costs, unmeasured, untrained)
         measured.update(cell.key for cell in to_do)
         trained.update(cell.training for cell in to_train)
         all_trainings.update(cell.training for cell in run.cells)
@@ -107,21 +117,31 @@ def listing(
         yield replace(in_one_go, cells=len(all_trainings), to_do=len(trained))
 
 
-def _add_cost(entry: Listed, run: StudyRun, to_do: list[Cell], to_train: list[Cell]) -> Listed:
+def _estimate_cells(run: StudyRun, cells: Sequence[Cell]) -> dict[int, _CellCost]:
+    """Return the cost of each cell by its number."""
+    costs = {}
+    with closing(run.project.store()) as store:
+        for cell in cells:
+            snapshot = ProjectSnapshot(run.project, _estimated_settings(run, cell), store)
+            spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
+            training = spent.pop("train", 0.0) * run.count_trainings(cell)
+            is_partial = bool(unknown) or run.study.by != "stages"
+            costs[cell.number] = _CellCost(training, sum(spent.values()), is_partial)
+    return costs
+
+
+def _add_costs(
+    entry: Listed, costs: Mapping[int, _CellCost], to_do: Sequence[Cell], to_train: Sequence[Cell]
+) -> Listed:
     """Add the cost of the cells `to_do`, of which `to_train` need a training, to an entry."""
     seconds = entry.seconds
     more = entry.more
-    with closing(run.project.store()) as store:
-        for cell in to_do:
-            settings = _estimated_settings(run, cell)
-            snapshot = ProjectSnapshot(run.project, settings, store)
-            spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
-            if cell not in to_train:
-                spent.pop("train", None)
-            elif "train" in spent:
-                spent["train"] *= run.count_trainings(cell)
-            seconds += sum(spent.values())
-            more = more or bool(unknown) or run.study.by != "stages"
+    for cell in to_do:
+        cost = costs[cell.number]
+        seconds += cost.measuring
+        if cell in to_train:
+            seconds += cost.training
+        more = more or cost.is_partial
     return replace(entry, seconds=round(seconds, 1), more=more)
 
 

@@ -110,7 +110,9 @@ def train_systems(
 
     chosen = context.settings.encoder
     source = _require_small_model(encoder_source(chosen))
-    black_box = add_cache(context, source.black_box.load(chosen.max_tokens, report=context.choose))
+    black_box = add_cache(
+        context, source.black_box.load(chosen.max_tokens, report=context.report_choice)
+    )
 
     def load_small(adapter: Path | None = None) -> Encoder:
         return add_cache(context, source.small.load(chosen.max_tokens, adapter))
@@ -134,7 +136,7 @@ def train_systems(
             return train(config.label_smoothing)
         smoothing, result = best_smoothing(train, config.label_smoothing)
         why = "the best nDCG@10 of the validation queries"
-        context.choose("label smoothing", f"{smoothing:g}", why)
+        context.report_choice("label smoothing", f"{smoothing:g}", why)
         return result
 
     def train_small(augmentation: Augmentation | None) -> Encoder:

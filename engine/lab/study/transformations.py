@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from engine.core.arrays import Doubles
+from engine.core.arrays import Doubles, Floats
 from engine.encoders.geometry.similarity import unit_rows
 
 _MIN_VARIANCE = 1e-6
@@ -27,7 +27,7 @@ class Transformation:
     mean: Doubles
     matrix: Doubles
 
-    def __call__(self, vectors: ArrayLike) -> NDArray[np.float32]:
+    def __call__(self, vectors: ArrayLike) -> Floats:
         """Return unit vectors (n, d); a vector equal to the mean has no direction and becomes 0."""
         centred = np.asarray(vectors, dtype=np.float64) - self.mean
         return unit_rows(centred @ self.matrix, least=1e-12)

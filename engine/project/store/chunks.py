@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
+    from engine.core.arrays import Ids
+
 IN_MEMORY = 100_000  # Up to so many chunks are read at once; if there are more, each on access.
 BLOCK = 2_000  # Chunks read by one statement.
 AHEAD = 32  # Chunks read by one access.
@@ -104,8 +106,8 @@ class StoredChunks(Sequence[Chunk]):
 
     def __init__(
         self,
-        ids: NDArray[np.int64],
-        document_ids: NDArray[np.int64],
+        ids: Ids,
+        document_ids: Ids,
         content_hashes: NDArray[np.bytes_],
         read: Callable[[int], Chunk],
         changed: Mapping[int, Chunk] = MappingProxyType({}),
@@ -145,7 +147,7 @@ class StoredChunks(Sequence[Chunk]):
         return StoredChunks(self.ids, self.document_ids, self._content_hashes, self._read, changed)
 
 
-def chunk_ids_of(chunks: Sequence[Chunk]) -> NDArray[np.int64]:
+def chunk_ids_of(chunks: Sequence[Chunk]) -> Ids:
     """Return the ids of chunks (n,), in their order."""
     import numpy as np
 
@@ -154,7 +156,7 @@ def chunk_ids_of(chunks: Sequence[Chunk]) -> NDArray[np.int64]:
     return np.array([chunk.id for chunk in chunks], np.int64)
 
 
-def document_ids_of(chunks: Sequence[Chunk]) -> NDArray[np.int64]:
+def document_ids_of(chunks: Sequence[Chunk]) -> Ids:
     """Return the document ids of chunks (n,), in their order."""
     import numpy as np
 
@@ -163,7 +165,7 @@ def document_ids_of(chunks: Sequence[Chunk]) -> NDArray[np.int64]:
     return np.array([chunk.document_id for chunk in chunks], np.int64)
 
 
-def find_chunk_rows(chunks: Sequence[Chunk], ids: ArrayLike) -> NDArray[np.int64]:
+def find_chunk_rows(chunks: Sequence[Chunk], ids: ArrayLike) -> Ids:
     """Return the row in `chunks` of each chunk id, in the shape of `ids`; −1 if it is not there.
 
     Chunks have distinct ids, in any order.
@@ -181,9 +183,7 @@ def find_chunk_rows(chunks: Sequence[Chunk], ids: ArrayLike) -> NDArray[np.int64
     return np.where(known[places] == wanted, order[places], -1)
 
 
-def find_rows_of_documents(
-    chunks: Sequence[Chunk], document_ids: Collection[int]
-) -> NDArray[np.int64]:
+def find_rows_of_documents(chunks: Sequence[Chunk], document_ids: Collection[int]) -> Ids:
     """Return the rows in `chunks` of all chunks of some documents, ascending."""
     import numpy as np
 
@@ -191,9 +191,7 @@ def find_rows_of_documents(
     return np.flatnonzero(np.isin(document_ids_of(chunks), wanted))
 
 
-def sample_indices(
-    total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0
-) -> NDArray[np.int64]:
+def sample_indices(total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0) -> Ids:
     """Return sorted positions of chunks: all of `total`, or a random sample and those `needed`.
 
     `most`: size of the sample, `IN_MEMORY` by default. −1 in `needed` means no chunk.
@@ -356,7 +354,7 @@ class ChunkTables(ArtifactTables):
         sample = self.chunks_by_id(ids[:: max(1, len(ids) // count)])
         return [chunk.text for chunk in sample.values()]
 
-    def chunk_ids(self) -> NDArray[np.int64]:
+    def chunk_ids(self) -> Ids:
         """Return the ids of all live chunks (n,), ascending."""
         import numpy as np
 

@@ -94,8 +94,8 @@ class Database:
     def open(cls, path: Path, *, check: bool = False, busy_seconds: float = BUSY_SECONDS) -> Self:
         """Open project.db; with `check`, verify every page first.
 
-        `busy_seconds`: how long it waits for another writer.
-
+        `busy_seconds`: how long it waits for another writer. If its log cannot be written, as on a
+        read-only or full disk, the file alone is opened for reading, once it holds every commit.
         Raises DamagedError, and UsageError for a newer version's database.
         """
         if not path.is_file():

@@ -63,10 +63,11 @@ def claim_query(sentence: Sentence, language: Language, rng: random.Random) -> s
     return None
 
 
-def shorten(text: str, most: int) -> str | None:
-    """Return about `most` words of an English sentence, cut before a preposition or conjunction.
+def shorten(text: str, max_words: int) -> str | None:
+    """Return an English sentence, cut before a preposition or conjunction if it is too long.
 
-    At least three words after the first verb are kept; None without a verb.
+    At most `max_words` words are kept if it can be cut there; at least three after the first verb
+    always are. None without a verb.
     """
     tokens = tokenize(text)
     verb = find_verb(tokens)
@@ -74,9 +75,9 @@ def shorten(text: str, most: int) -> str | None:
         return None
     first = verb + 1 + _MIN_WORDS_AFTER_VERB
     cuts = [index for index in range(first, len(tokens)) if tokens[index].folded in _CUT_BEFORE]
-    if len(tokens) <= most or not cuts:
+    if len(tokens) <= max_words or not cuts:
         return text
-    fitting = [cut for cut in cuts if cut <= most]
+    fitting = [cut for cut in cuts if cut <= max_words]
     cut = fitting[-1] if fitting else cuts[0]
     return text[: tokens[cut - 1].end]
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from engine.core.arrays import Floats
 from engine.encoders.fingerprint import effective_max_tokens, read_prompts
 from engine.encoders.geometry.spaces import Hyperbolic, OwnLengths
 from engine.encoders.hardware import Hardware
@@ -334,15 +334,15 @@ class StudentEncoder:
         self._pause = pause
         self._peers = peers
 
-    def queries(self, rows: Rows) -> npt.NDArray[np.float32]:
+    def queries(self, rows: Rows) -> Floats:
         """Return vectors (n, d) of query rows."""
         return self._encode(rows, self._student.query_prompt_length)
 
-    def chunks(self, rows: Rows) -> npt.NDArray[np.float32]:
+    def chunks(self, rows: Rows) -> Floats:
         """Return vectors (n, d) of chunk rows."""
         return self._encode(rows, self._student.chunk_prompt_length)
 
-    def _encode(self, rows: Rows, prompt_length: int) -> npt.NDArray[np.float32]:
+    def _encode(self, rows: Rows, prompt_length: int) -> Floats:
         """Return vectors (n, d) of rows, in their order."""
         self._student.evaluation_mode()
         batches = micro_batches(list(map(len, rows)), self._budget, prompt_length=prompt_length)

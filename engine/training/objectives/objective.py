@@ -11,13 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from engine.core.arrays import Floats
 from engine.training.batches import Batch
 from engine.training.config import TrainingConfig
 from engine.training.objectives import hyperbolic, losses
 
 BASE_SCALE = 20.0
 """Factor of cosines in the teacher's logits: 1/τ with τ = 0.05, as for the student's."""
-PairScores = Callable[[Batch], npt.NDArray[np.float32]]
+PairScores = Callable[[Batch], Floats]
 """Returns a cross-encoder's scores (q, c) of a batch."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from engine.core.arrays import Floats
 from engine.encoders.embedding_cache import VectorCache
 from engine.encoders.hardware import Hardware
 from engine.reranking.cross_encoder import CrossEncoder
@@ -30,7 +31,7 @@ def pair_scores(
     budget: int,
     pause: Callable[[], None],
     peers: Peers = ALONE,
-) -> Callable[[Batch], npt.NDArray[np.float32]]:
+) -> Callable[[Batch], Floats]:
     """Return a function that scores the pairs of a batch (q, c) by `data.cross_encoder`.
 
     The score is 0 for chunks that are not a query's candidates. Of several processes the leading
@@ -44,7 +45,7 @@ def pair_scores(
         own_pause = pause if peers.count == 1 else lambda: None
         scorer = PairScorer(data.cross_encoder, hardware, workers, budget, own_pause)
 
-    def scores(batch: Batch) -> npt.NDArray[np.float32]:
+    def scores(batch: Batch) -> Floats:
         """Return the leading process's scores (q, c) of a batch, in every process."""
         values = np.empty(0, dtype=np.float32)
         if scorer is not None:
@@ -59,10 +60,10 @@ def pair_scores(
 class PairScorer:
     """Scores pairs, each only once.
 
-    Scores are cached batch by batch, so that a resumed training uses the same ones. The cache is
-    one of vectors, in which the halves of a float32 are stored as two float16. `budget` is the
-    number of tokens of a micro-batch; `pause` is called between blocks of micro-batches and may
-    raise.
+    Scores are cached batch by batch, so that a resumed training uses the same ones. The cache holds
+    vectors of two float16: the two halves of the bytes of a score in float32 (`pack_scores`).
+    `budget` is the number of tokens of a micro-batch; `pause` is called between blocks of
+    micro-batches and may raise.
     """
 
     def __init__(
@@ -79,9 +80,7 @@ class PairScorer:
         self._model = CrossEncoder(folder.path, hardware)
         self.cache = VectorCache(folder.cache, dimension=2)
 
-    def scores(
-        self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None
-    ) -> npt.NDArray[np.float32]:
+    def scores(self, queries: Texts, chunks: Texts, wanted: npt.NDArray[np.bool_] | None) -> Floats:
         """Return scores (q, c) in float32, 0 where `wanted` (q, c) is False."""
         values = np.zeros((len(queries), len(chunks)), dtype=np.float32)
         if wanted is None:
@@ -107,7 +106,7 @@ class PairScorer:
         values[rows, columns] = unpack_scores(self.cache.read(self.cache.find(keys)))
         return values
 
-    def _compute(self, pairs: list[tuple[str, str]]) -> npt.NDArray[np.float32]:
+    def _compute(self, pairs: list[tuple[str, str]]) -> Floats:
         """Return the scores (n,) of n pairs."""
         queries = [query for query, _ in pairs]
         chunks = [chunk for _, chunk in pairs]
@@ -125,12 +124,12 @@ class PairScorer:
         return scores
 
 
-def pack_scores(scores: npt.NDArray[np.float32]) -> npt.NDArray[np.float16]:
+def pack_scores(scores: Floats) -> npt.NDArray[np.float16]:
     """Return the bytes of float32 scores (n,) as vectors (n, 2) that the cache can store."""
     return scores[:, None].view(np.float16)
 
 
-def unpack_scores(vectors: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+def unpack_scores(vectors: npt.NDArray[np.float16]) -> Floats:
     """Return the scores (n,) that `pack_scores` made vectors (n, 2) of."""
     return vectors.view(np.float32)[:, 0]
 

@@ -151,16 +151,16 @@ class _Pretraining(Loop):
         """Train from the last checkpoint, or the base model, to the adapter."""
         setting = "head for masked words"
         if self.head.fresh:
-            self.choose(setting, "a new one", describe_new_head(self.steps_alone))
+            self.report_choice(setting, "a new one", describe_new_head(self.steps_alone))
         else:
-            self.choose(setting, "the model's own", "its folder holds the weights")
+            self.report_choice(setting, "the model's own", "its folder holds the weights")
         return self._train()
 
     def _publish(self) -> None:
         super()._publish()
         self.head.publish()
 
-    def _gradients(self) -> Gradients:
+    def _compute_gradients(self) -> Gradients:
         """Return the gradients of the next step's masked texts."""
         step = self.state.step
         budget = self.plan.micro_batch_tokens

@@ -329,6 +329,18 @@ def test_messages_attached_to_messages_are_read_with_what_is_attached_to_them(
     assert found[3].text == "The heron."
 
 
+def test_a_message_that_holds_a_message_alone_is_read_and_says_that_it_has_no_text(
+    tmp_path: Path,
+) -> None:
+    nothing = compound_file({"__properties_version1.0": bytes(32)})
+    (tmp_path / "a.msg").write_bytes(with_inner_mail(nothing, office.msg()))
+    own_text, document = read_everything(tmp_path / "a.msg", "msg")
+    assert isinstance(own_text, LeftOut)
+    assert (own_text.state, own_text.kind) == ("quarantined", "empty")
+    assert isinstance(document, ReadDocument)
+    assert (document.member, document.title) == ("About terns.msg", "Harbour plan")
+
+
 def test_a_message_whose_body_is_a_page_alone_is_read(tmp_path: Path) -> None:
     opened = CompoundFile(office.msg())
     streams = {name: opened.read(name) for name in opened.names()}

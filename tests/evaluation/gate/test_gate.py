@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from engine.core.messages.offer import MIN_TO_DECIDE
-from engine.evaluation.evidence import MIN_TO_PROVE, Evidence, PreferenceEvidence, RungName
 from engine.evaluation.experience import Prior
 from engine.evaluation.gate.deciding import decide
 from engine.evaluation.gate.decision import Decision, Option, PriorKnowledge
 from engine.evaluation.gate.rules import MAX_RISK
+from engine.evaluation.rungs import MIN_TO_PROVE, Evidence, PreferenceEvidence, RungName
 from engine.metrics.random_effects import Normal
 
 RNG = np.random.default_rng(11)

@@ -9,7 +9,6 @@ import pytest
 
 from engine.core.figures import Difference
 from engine.core.messages.report import EVIDENCE, Expectation, GateRow
-from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.gate.decision import Decision, RungResult
 from engine.evaluation.gate.rules import USEFUL_GAIN
 from engine.evaluation.gate.sentences import (
@@ -22,6 +21,7 @@ from engine.evaluation.gate.sentences import (
     why_kept,
     why_not_enough,
 )
+from engine.evaluation.rungs import PreferenceEvidence
 
 GAP = Difference(3.25, 2.25, 4.25, 0.9, "no difference shown", 0.2)
 ROW = GateRow("adapted", "adapted", None, GAP, 0.012, "proved", in_use=True)

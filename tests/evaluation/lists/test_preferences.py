@@ -13,7 +13,6 @@ from fixtures.project_files import mode
 from engine.core.errors import DatasetError
 from engine.core.messages.preferences import PreferenceAnswer
 from engine.core.records import Query
-from engine.evaluation.evidence import PreferenceEvidence
 from engine.evaluation.lists.preferences import (
     PREFERENCES_FILE,
     Preference,
@@ -25,6 +24,7 @@ from engine.evaluation.lists.preferences import (
     weigh_preferences,
 )
 from engine.evaluation.lists.systems import ListedSystem, SystemPair
+from engine.evaluation.rungs import PreferenceEvidence
 from engine.metrics.e_process import THRESHOLD, wealth
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import QueriesInfo

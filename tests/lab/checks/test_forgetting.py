@@ -15,15 +15,15 @@ from engine.core.assets import asset_path
 from engine.core.errors import DatasetError
 from engine.core.figures import Interval
 from engine.lab.checks.forgetting import (
-    general_knowledge,
-    general_set,
     measure_answers,
     measure_general,
+    read_bundled_set,
+    read_general_set,
 )
 
 
 def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields() -> None:
-    known = general_knowledge()
+    known = read_bundled_set()
     assert (len(known.questions), len(known.passages)) == (60, 120)
     assert (len(set(known.questions)), len(set(known.passages))) == (60, 120)
     assert all(question.endswith("?") for question in known.questions)
@@ -38,7 +38,7 @@ def test_the_set_is_sixty_pairs_and_as_many_other_passages_in_twelve_fields() ->
 
 
 def test_questions_do_not_repeat_their_passages() -> None:
-    known = general_knowledge()
+    known = read_bundled_set()
     for question, passage in zip(known.questions, known.passages, strict=False):
         words = [word for word in question.lower().strip("?").split() if len(word) > 4]
         assert sum(word in passage.lower() for word in words) <= len(words) / 2 + 1, question
@@ -73,7 +73,7 @@ def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path) -> None:
         entries,
         {"where is c": ["c"], "what of x": ["x"], "which of both": ["b", "c", "x"]},
     )
-    known = general_set(tmp_path / "wiki")
+    known = read_general_set(tmp_path / "wiki")
     assert known.name == "wiki"
     assert known.questions == (
         "where is c",
@@ -88,17 +88,17 @@ def test_a_users_own_set_is_read_from_a_beir_folder(tmp_path) -> None:
     found = measure_answers(questions, passages, known.right)
     assert found["hit@5"].tolist() == [0, 1]
     assert found["mrr@10"] == pytest.approx([1 / 6, 1 / 4])
-    few = general_set(tmp_path / "wiki", seed=1, max_questions=1, max_passages=4)
+    few = read_general_set(tmp_path / "wiki", seed=1, max_questions=1, max_passages=4)
     assert (len(few.questions), len(few.passages)) == (1, 4)
-    assert general_set(None) == general_knowledge()
+    assert read_general_set(None) == read_bundled_set()
 
 
 def test_a_set_that_cannot_be_asked_is_refused(tmp_path) -> None:
     with pytest.raises(DatasetError):
-        general_set(tmp_path)
+        read_general_set(tmp_path)
     write_beir(tmp_path / "other", {"a": "text"}, {"what of x": ["x"]})
     with pytest.raises(DatasetError):
-        general_set(tmp_path / "other")
+        read_general_set(tmp_path / "other")
 
 
 def test_what_was_forgotten_is_shown_with_interval_and_verdict() -> None:
@@ -107,7 +107,7 @@ def test_what_was_forgotten_is_shown_with_interval_and_verdict() -> None:
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.array([0.5, 1.0, 1.0, 1.5]), "adapted": np.array([1.0, 1.5, 1.5, 2.0])}
     geometry = {"base": {"isotropy I_A": 0.5}}
-    found = measure_general(general_knowledge(), values, geometry, distances, samples=500)
+    found = measure_general(read_bundled_set(), values, geometry, distances, samples=500)
     assert found is not None
     assert (found.questions, found.passages, found.name, found.geometry) == (60, 120, "", geometry)
     assert found.systems["base"]["hit@1"] == Interval(100.0, 100.0, 100.0)
@@ -124,8 +124,8 @@ def test_what_was_forgotten_is_shown_with_interval_and_verdict() -> None:
     } == {"base": (1.0, 1.0), "adapted": (1.5, 1.5)}
     assert 0.6 < np.trapezoid(apart["systems"]["base"]["density"], apart["axis"]) <= 1.001
     assert 0.0 <= min(apart["axis"]) < 0.5 < max(apart["axis"]) == 2.0
-    assert measure_general(general_knowledge(), {"base": values["base"]}, {}, {}) is None
-    assert measure_general(general_knowledge(), {"adapted": values["base"]}, {}, {}) is None
+    assert measure_general(read_bundled_set(), {"base": values["base"]}, {}, {}) is None
+    assert measure_general(read_bundled_set(), {"adapted": values["base"]}, {}, {}) is None
 
 
 def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows() -> None:
@@ -133,7 +133,7 @@ def test_the_bundled_encoder_knows_most_and_noise_on_its_vectors_shows() -> None
     from engine.encoders.transformer import TransformerEncoder
 
     encoder = TransformerEncoder.load(resolve_model(DEFAULT_MODEL))
-    known = general_knowledge()
+    known = read_bundled_set()
     questions = encoder.encode_queries(known.questions)
     passages = encoder.encode_chunks(known.passages)
     base = measure_answers(questions, passages, known.right)

@@ -17,7 +17,7 @@ from engine.core.figures import Difference, Interval
 from engine.core.messages.report import GateOutcome
 from engine.core.systems import label_of
 from engine.evaluation.reporting.report import ReportData, read_report, write_report
-from engine.lab.checks.forgetting import general_knowledge, measure_general
+from engine.lab.checks.forgetting import measure_general, read_bundled_set
 from engine.lab.checks.measuring import LabFigures
 from engine.lab.checks.page import build_data, render_lab
 from engine.lab.checks.robustness import METRICS, Robustness, Row, Synonyms
@@ -123,7 +123,7 @@ def test_what_an_encoder_has_forgotten_is_shown(tmp_path) -> None:
     half = np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
-    general = measure_general(general_knowledge(), values, GEOMETRY, distances, samples=500)
+    general = measure_general(read_bundled_set(), values, GEOMETRY, distances, samples=500)
     page = page_of(tmp_path, general=general)
     section = section_of(page, "General knowledge")
     rows = [
@@ -204,7 +204,7 @@ def test_no_difference_is_shown_without_a_verdict(tmp_path) -> None:
     half = np.arange(60) % 2.0
     values = {"base": {"hit@1": right, "mrr@10": right}, "adapted": {"hit@1": half, "mrr@10": half}}
     distances = {"base": np.linspace(0.8, 1.2, 50), "adapted": np.linspace(0.9, 1.3, 50)}
-    general = measure_general(general_knowledge(), values, GEOMETRY, distances, samples=500)
+    general = measure_general(read_bundled_set(), values, GEOMETRY, distances, samples=500)
     page = page_of(tmp_path, robustness=blows(), general=general, similarities=similarities())
     signed = [
         cell

@@ -42,7 +42,7 @@ def context(project: Path, url: str, stop: bool = False, seen: list[int] | None 
         project=SimpleNamespace(path=project),
         settings=settings,
         should_stop=lambda: stop,
-        choose=lambda *_: None,
+        report_choice=lambda *_: None,
         warn=lambda *_: None,
         progress=lambda done, _total, _unit: seen.append(done),
         store=EMPTY,

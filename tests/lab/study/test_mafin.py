@@ -181,7 +181,7 @@ def test_the_smoothing_of_each_training_is_searched_for_unless_it_is_set(
         emit=None,
         should_stop=never,
         should_finish=never,
-        choose=lambda *_: None,
+        report_choice=lambda *_: None,
     )
     trainings = SmallTrainings()
     encoders = dict(train_systems(context, tmp_path, trainings=trainings))

@@ -56,20 +56,19 @@ def test_what_another_study_measures_otherwise_is_not_trained_again(
     assert clean["hit@4"]["value"] == usual["hit@4"]["value"]
     assert usual["training seconds"] > 0
 
+    # A kept adapter that is damaged is trained again.
+    (weights,) = adapted.path.glob("sweep/*/trainings/*/adapter/*.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
+    trained, reached = run(study_run(adapted, "bmembed-t6", top_k=4))
+    assert reached == ["StageStarted"]
+    usual = {row["system"]: row["values"] for row in trained["rows"]}["BMEmbed"]
+
     work = study_run(adapted, "bmembed-t6", top_k=3)
     assert (len(work.to_do()), work.to_train()) == (1, [])
     again, reached = run(work)
     assert reached == ["StageSkipped"]
     values = {row["system"]: row["values"] for row in again["rows"]}["BMEmbed"]
-    assert values["training seconds"] == usual["training seconds"]
-
-    # A kept adapter that is damaged is trained again.
-    (weights,) = adapted.path.glob("sweep/*/trainings/*/adapter/*.safetensors")
-    weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
-    _, reached = run(study_run(adapted, "bmembed-t6", top_k=4))
-    assert reached == ["StageStarted"]
-    _, reached = run(study_run(adapted, "bmembed-t6", top_k=7))
-    assert reached == ["StageSkipped"]
+    assert values["training seconds"] == usual["training seconds"] > 0
 
     monkeypatch.setattr(workspace, "MAX_KEPT_BYTES", 10)
     (weights.parent / "adapter_config.json").unlink()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from engine.core.characters import clean
+from engine.core.characters import clean_line
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.runs.symbols import find_symbol_font, show_symbols
 
@@ -289,11 +289,6 @@ def _find_selected_options(menu: Element) -> list[Element | str]:
     return contents
 
 
-def join_lines(text: str) -> str:
-    """Return a text on one line, with single blanks between words."""
-    return " ".join(clean(text).split())
-
-
 def read_line(element: Element, max_pieces: int = sys.maxsize) -> str:
     """Return all that an element shows on one line; only blocks and line breaks separate words.
 
@@ -302,7 +297,7 @@ def read_line(element: Element, max_pieces: int = sys.maxsize) -> str:
     """
     pieces = list(islice(_read_pieces(element, " "), max_pieces))
     if len(pieces) < max_pieces:
-        return join_lines("".join(pieces))
+        return clean_line("".join(pieces))
     return ""
 
 

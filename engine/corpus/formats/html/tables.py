@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.corpus.formats.html.nodes import Element, is_shown, join_lines, read_line
+from engine.core.characters import clean_line
+from engine.corpus.formats.html.nodes import Element, is_shown, read_line
 from engine.corpus.formats.word_numbers import parse_whole_number
 from engine.corpus.text.blocks import format_table
 
@@ -94,7 +95,7 @@ class Tables:
         while stack:
             node = stack.pop()
             if isinstance(node, str):
-                outside.append(join_lines(node))
+                outside.append(clean_line(node))
             elif not is_shown(node):
                 continue
             elif node.name in ("td", "th"):

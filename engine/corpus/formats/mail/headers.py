@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import groupby
 from urllib.parse import unquote_to_bytes
 
-from engine.core.characters import clean
+from engine.core.characters import clean_line
 from engine.corpus.formats.plain import find_codec, guess_encoding, is_mostly_utf8
 from engine.corpus.formats.plain.unnamed_encodings import decode_plausibly, is_plausible
 
@@ -134,7 +134,7 @@ class FieldDecoder:
             words.append(word)
             end = match.end()
         pieces += [self._decode_words(words), self._decode_raw(value[end:])]
-        text = _squeeze("".join(pieces))
+        text = clean_line("".join(pieces))
         if is_first and text != value and _ENCODED_WORD.fullmatch(text):
             return self.decode(text, is_first=False)
         return text
@@ -174,12 +174,12 @@ class FieldDecoder:
             charset, _, text = value
             with suppress(UnicodeError):
                 text = self._decode_bytes(text.encode("latin-1"), charset or "")
-            return _squeeze(text)
+            return clean_line(text)
         name = self.decode(value)
         if _PERCENT.search(name):
             # Some programs write a name as in a URL: `caf%C3%A9.pdf`.
             with suppress(UnicodeError):
-                return _squeeze(unquote_to_bytes(name).decode("utf-8"))
+                return clean_line(unquote_to_bytes(name).decode("utf-8"))
         return name
 
     def _decode_words(self, words: list[_EncodedWord]) -> str:
@@ -215,11 +215,6 @@ class FieldDecoder:
         if header:
             yield guess_encoding(header)
         yield guess_encoding(data)
-
-
-def _squeeze(text: str) -> str:
-    """Return a text on one line, with single blanks."""
-    return " ".join(clean(text).split())
 
 
 def decode_declared(data: bytes, charset: str) -> str | None:

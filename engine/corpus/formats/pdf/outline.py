@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
 
-from engine.core.characters import clean
+from engine.core.characters import clean_line
 from engine.core.records import Heading, Page
 from engine.corpus.formats.pdf.pdfium import read_string
 
@@ -16,7 +16,7 @@ _MAX_BOOKMARKS = 10_000
 _MAX_LEVELS = 6
 # Maximum length of a title in characters.
 _MAX_TITLE_LENGTH = 300
-_MAX_SEARCHED = 2 * 10**7  # characters
+_MAX_SEARCHED = 2 * 10**7  # characters, for all bookmarks together
 # The number of a heading before its title, as in `2.1 Berths`, `A.3. Berths` or `IV. Berths`.
 _NUMBER_IN_OUTLINE = re.compile(r"(?:(?:\d+|[A-Z])(?:\.\d+)*\.?|[IVXLC]+\.)\s+(?=\S)")
 # The same at the beginning of a line, perhaps after a word, as in `Chapter 2: Berths`.
@@ -39,7 +39,7 @@ def read_outline(document: Any) -> list[Bookmark]:
     """Return the bookmarks that lead to a page of a document of pypdfium2."""
     bookmarks: list[Bookmark] = []
     for bookmark in islice(document.get_toc(max_depth=_MAX_LEVELS), _MAX_BOOKMARKS):
-        title = " ".join(clean(read_string(bookmark.get_title)).split())
+        title = clean_line(read_string(bookmark.get_title))
         destination = bookmark.get_dest()
         index = destination.get_index() if destination else None
         if title and index is not None:
@@ -80,14 +80,14 @@ def _find_titles(
             words_of_page[bookmark.page] = set(text[start:end].lower().split())
         words = _NUMBER_IN_OUTLINE.sub("", bookmark.title, count=1).split()
         if not words_of_page[bookmark.page].issuperset(map(str.lower, words)):
-            # Compiling an expression in vain would take longer than everything else here.
+            # Compiling a pattern takes longer than all else here, so none is made in vain.
             continue
         start = max(start, search_starts.get(bookmark.page, 0))
         characters_left -= end - start
         if characters_left < 0:
             return
         pattern = _NUMBER_IN_TEXT + r"\s+".join(map(re.escape, words)) + r"[ \t]*$"
-        line = re.compile(pattern, re.MULTILINE | re.IGNORECASE).search(text, start, end)
-        if line:
-            search_starts[bookmark.page] = line.end()
-            yield Heading(line.start(), bookmark.level, bookmark.title)
+        match = re.compile(pattern, re.MULTILINE | re.IGNORECASE).search(text, start, end)
+        if match:
+            search_starts[bookmark.page] = match.end()
+            yield Heading(match.start(), bookmark.level, bookmark.title)

@@ -77,9 +77,9 @@ class PageText:
         self._plain = plain
         self._count = count
         self._changed = False
-        # The pieces whose first letter was looked for: its index by the number of the piece, and
-        # these numbers in order.
+        # The indexes of the first letters found so far, by the number of the piece.
         self._known_starts: dict[int, int] = {len(pieces): count}
+        # The numbers of these pieces, ascending.
         self._known_numbers: list[int] = []
 
     @property

@@ -57,16 +57,22 @@ class Rule(NamedTuple):
     height: float
 
 
+ReadRules = Callable[[], Sequence[Rule]]
+"""Returns the horizontal rules of the page, which takes time."""
+ReadText = Callable[[Segment], str]
+"""Returns the text of a segment, which takes time."""
+
+
 def find_tables_and_prose(
     lines: Sequence[Line],
-    read_rules: Callable[[], Sequence[Rule]],
-    read_text: Callable[[Segment], str],
+    read_rules: ReadRules,
+    read_text: ReadText,
     is_bullet: Callable[[Piece], bool],
 ) -> list[Block]:
     """Return the tables of a page with their rows, and columns of prose that are drawn by line.
 
-    All other text stays in the order of drawing. `read_rules`, `read_text` and `is_bullet` take
-    time, and are called only if the lines leave something open.
+    All other text stays in the order of drawing. `read_rules`, `read_text` and `is_bullet` are
+    called only if the lines leave something open.
     """
     arranged: list[Block] = []
     for block in find_blocks(lines, is_bullet):
@@ -75,48 +81,59 @@ def find_tables_and_prose(
     return arranged
 
 
-def _arrange(
-    block: Block, read_rules: Callable[[], Sequence[Rule]], read_text: Callable[[Segment], str]
-) -> bool:
+def _arrange(block: Block, read_rules: ReadRules, read_text: ReadText) -> bool:
     """Find the rows of a block, or mark it as prose; return False if it stays as it is drawn.
 
     What a block is shows mostly in the order in which the file draws it: line by line, cell by cell
     or column by column.
     """
+    # Lines with several cells, which may be rows of a table.
     rows = sum(len(cells) > 1 for cells in block.cells)
     min_rows = _MIN_ROWS if block.columns == 2 else _MIN_ROWS_OF_MANY
-    if rows < min_rows:
-        return False
-    if block.columns == 2 and max(_measure_widths(block, 0)) <= _MAX_LABEL * block.letter_height:
-        # The items of a list, with numbers or bullets before them.
+    if rows < min_rows or _is_list(block):
         return False
     jumps = _count_jumps(block.cells)
-    rule_heights: list[float] = []
     if jumps <= block.columns and rows > 2:
-        # The file draws column after column, which is right for prose; a table has rules between
-        # its rows, or level cells.
-        block.is_drawn_by_column = True
-        if block.columns > 2 and not _are_filled(block, _PROSE_WIDTH, _FILLED):
-            rule_heights = _find_bands(block, read_rules())
-        if rule_heights or _has_level_cells(block, read_text):
-            return _find_rows(block, rule_heights)
-        return False
+        return _arrange_drawn_columns(block, read_rules, read_text)
     # The first line, with the names of the columns, may be drawn before the columns.
     if rows >= _MIN_ROWS_BY_COLUMN and _count_jumps(block.cells[1:]) < block.columns:
         block.is_drawn_by_column = _has_level_cells(block, read_text)
     is_drawn_by_line = jumps >= rows
-    if not block.is_drawn_by_column and _is_prose(block, read_text, is_drawn_by_line):
-        rule_heights = _find_bands(block, read_rules())
-        if not rule_heights:
-            block.is_prose = True
-            return is_drawn_by_line
+    looks_like_prose = False
+    if not block.is_drawn_by_column:
+        looks_like_prose = _is_prose(block, read_text, is_drawn_by_line)
+    rule_heights: list[float] = []
     # Finding the rules of a page takes time, so they are only asked where the lines leave it open.
-    elif any(_is_doubtful(block, line) for line in range(1, len(block.lines))):
+    if looks_like_prose or _has_doubtful_lines(block):
         rule_heights = _find_bands(block, read_rules())
+    if looks_like_prose and not rule_heights:
+        block.is_prose = True
+        return is_drawn_by_line
     return _find_rows(block, rule_heights)
 
 
-def _is_prose(block: Block, read_text: Callable[[Segment], str], is_drawn_by_line: bool) -> bool:
+def _is_list(block: Block) -> bool:
+    """Tell whether a block is a list with numbers or bullets before its items."""
+    if block.columns != 2:
+        return False
+    return max(_measure_widths(block, 0)) <= _MAX_LABEL * block.letter_height
+
+
+def _arrange_drawn_columns(block: Block, read_rules: ReadRules, read_text: ReadText) -> bool:
+    """Find the rows of a block whose columns are drawn one after the other, if it is a table.
+
+    The order of drawing is right for prose; a table has rules between its rows, or level cells.
+    """
+    block.is_drawn_by_column = True
+    rule_heights: list[float] = []
+    if block.columns > 2 and not _are_filled(block, _PROSE_WIDTH, _FILLED):
+        rule_heights = _find_bands(block, read_rules())
+    if rule_heights or _has_level_cells(block, read_text):
+        return _find_rows(block, rule_heights)
+    return False
+
+
+def _is_prose(block: Block, read_text: ReadText, is_drawn_by_line: bool) -> bool:
     """Tell whether all columns of a block are prose, by the widths of their lines and their text.
 
     Wide columns are prose unless their text looks like cells. Narrow columns are prose if the file
@@ -129,7 +146,7 @@ def _is_prose(block: Block, read_text: Callable[[Segment], str], is_drawn_by_lin
     return False
 
 
-def _has_level_cells(block: Block, read_text: Callable[[Segment], str]) -> bool:
+def _has_level_cells(block: Block, read_text: ReadText) -> bool:
     """Tell whether a block that is drawn column by column is a table.
 
     Its cells are level with the cells beside them, and their text looks like cells.
@@ -155,7 +172,7 @@ def _are_level(segment: Segment, other: Segment, letter_height: float) -> bool:
     return distance <= _LEVEL * letter_height
 
 
-def _read_columns(block: Block, read_text: Callable[[Segment], str]) -> list[list[str]]:
+def _read_columns(block: Block, read_text: ReadText) -> list[list[str]]:
     """Return the text of the first lines of each column."""
     columns: list[list[str]] = []
     for column in range(block.columns):
@@ -281,12 +298,14 @@ def _measure_pitch_of_rows(block: Block) -> float:
     return median(pitches) if pitches else inf
 
 
-def _is_doubtful(block: Block, line: int) -> bool:
+def _has_doubtful_lines(block: Block) -> bool:
     """Tell whether the order of drawing leaves open if a line continues the row above."""
-    cells = block.cells[line]
-    if len(cells) == block.columns or not block.may_be_in_cell(line):
-        return False
-    return not all(_is_drawn_on(block, line, column) for column in cells)
+    for line in range(1, len(block.lines)):
+        cells = block.cells[line]
+        may_continue = len(cells) < block.columns and block.may_be_in_cell(line)
+        if may_continue and not all(_is_drawn_on(block, line, column) for column in cells):
+            return True
+    return False
 
 
 def _continues_row(block: Block, line: int, max_pitch: float) -> bool:

@@ -225,7 +225,7 @@ class _Rewriter:
             self._add_text(token[0])
         elif kind == "byte":
             if not self._skip_stand_in():
-                self._show(token[0], chr(int(token["byte"], 16)))
+                self._add_as_shown(token[0], chr(int(token["byte"], 16)))
         else:
             self._add_sign(token)
 
@@ -270,7 +270,7 @@ class _Rewriter:
             self._skipped -= skipped
             letters = letters[skipped:]
         if self.state.font in self._fonts or self.state.is_raised:
-            self._show(letters, letters.translate(None, b"\r\n").decode("latin-1"))
+            self._add_as_shown(letters, letters.translate(None, b"\r\n").decode("latin-1"))
         elif letters:
             self._add_as_written(letters, letters[-_MAX_BEFORE:].decode("latin-1"))
 
@@ -310,8 +310,8 @@ class _Rewriter:
         self._add_characters(symbol)
         self._skipped = self.state.stand_ins
 
-    def _show(self, letters: bytes, text: str) -> None:
-        """Add letters of the file as its font and height show them.
+    def _add_as_shown(self, letters: bytes, text: str) -> None:
+        """Add letters of the file, or the symbols or superscripts that Word shows in their place.
 
         `text` holds these letters in Latin-1.
         """

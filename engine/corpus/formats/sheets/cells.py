@@ -196,10 +196,10 @@ class _CellWriter:
         return b"%b%b%b%b" % (match[1], escape(before).encode(), match[3], escape(after).encode())
 
     def _rewrite_shared_text(self, match: re.Match[bytes]) -> bytes:
-        """Rewrite a match of `_SHARED_TEXT_CELL`.
+        """Rewrite a match of `_SHARED_TEXT_CELL` if its style changes the text that it shares.
 
-        A cell that shows the shared text in another way gets a copy of it; other cells are returned
-        unchanged.
+        It then gets a text of its own: with the texts that its format adds, and with the characters
+        that its symbol font shows.
         """
         attributes, digits = match.groups()
         number = int(digits)

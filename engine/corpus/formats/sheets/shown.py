@@ -125,14 +125,16 @@ def _write_number(value: float, section: Section) -> str:
     """Write a number, without its sign, by a section that writes no date."""
     tokens = section.tokens
     if section.has("general", "text"):
-        general = show_general(abs(value))
-        return "".join(
-            general if token.kind in ("general", "text") else token.text for token in tokens
-        )
+        text = ""
+        for token in tokens:
+            is_number = token.kind in ("general", "text")
+            text += show_general(abs(value)) if is_number else token.text
+        return text
     if not section.has("digit"):
         return join_text(tokens)
+    number = abs(Decimal(format(value, _PRECISION)))
     percents = sum(token.kind == "percent" for token in tokens)
-    number = abs(Decimal(format(value, _PRECISION))).scaleb(2 * percents)
+    number = number.scaleb(2 * percents)
     if section.has("exponent"):
         return _write_scientific(number, tokens)
     if section.has("slash"):
@@ -148,7 +150,8 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
     if plain.shift:
         number = number.scaleb(plain.shift)
     number = _round(number, plain.max_places)
-    whole, _, places = format(number, ",f" if plain.is_grouped else "f").partition(".")
+    digits = format(number, ",f" if plain.is_grouped else "f")
+    whole, _, places = digits.partition(".")
     if plain.min_places < plain.max_places:
         shown_places = max(plain.min_places, len(places.rstrip("0")))
         places = places[:shown_places]
@@ -161,7 +164,7 @@ def _write_plain(value: float, plain: PlainNumber) -> str:
 def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     """Write a number, without its sign, by any tokens that hold a place for a digit."""
     kinds = [token.kind for token in tokens]
-    last_digit = len(kinds) - 1 - kinds[::-1].index("digit")
+    last_digit = max(at for at, kind in enumerate(kinds) if kind == "digit")
     point = kinds.index("point") if "point" in kinds else len(kinds)
     # Each comma after the digits, or right before the point, divides by a thousand.
     thousands = count_run(tokens[last_digit + 1 :], "comma")
@@ -248,7 +251,9 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
         point = kinds.index("point")
     step = max(1, kinds[:point].count("digit"))
     places = kinds[point:exponent_at].count("digit")
-    exponent = number.adjusted() // step * step if number else 0
+    exponent = 0
+    if number:
+        exponent = number.adjusted() // step * step
     if _round(number.scaleb(-exponent), places) >= 10**step:
         # 9.99 is rounded to 10.0.
         exponent += step
@@ -264,7 +269,8 @@ def _write_scientific(number: Decimal, tokens: Sequence[Token]) -> str:
     elif sign == "-":
         sign = ""
     length = count_run(after, "digit")
-    return f"{written}{letter}{sign}{abs(exponent):0{max(1, length)}}{join_text(after[length:])}"
+    digits = str(abs(exponent)).zfill(length)
+    return f"{written}{letter}{sign}{digits}{join_text(after[length:])}"
 
 
 def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
@@ -274,6 +280,7 @@ def _write_fraction(number: Decimal, tokens: Sequence[Token]) -> str:
     """
     slash = [token.kind for token in tokens].index("slash")
     numerator_places = count_run(tokens[:slash][::-1], "digit")
+    # Under the slash are places for digits, or a number such as 8.
     end = slash + 1
     while end < len(tokens) and (tokens[end].kind == "digit" or tokens[end].text.isdecimal()):
         end += 1

@@ -17,8 +17,9 @@ from engine.corpus.formats.sheets.cells import SHEET
 _SHEET_DATA = re.compile(rb"<(?:\w+:)?sheetData\b.*</(?:\w+:)?sheetData>", re.DOTALL)
 # What office_oxide writes in place of rows that it leaves out.
 _ROWS_LOST = " rows not shown "
-# Maximum number of cells of a represented workbook; each takes a thousand bytes.
-_MAX_CELLS = 2**20
+# A workbook with more cells is read whole, but from its plain text: a represented cell takes a
+# thousand bytes.
+_MAX_REPRESENTED_CELLS = 2**20
 # Stands for the name of the sheet after the last one, as no text contains it.
 _NO_NAME = "\0"
 
@@ -33,7 +34,7 @@ def represent_workbook(workbook: Any, content: bytes) -> str:
     plain_text = workbook.plain_text()
     lines = plain_text.split("\n")
     columns = max(1 + line.rstrip("\t").count("\t") for line in lines)
-    if len(lines) * columns <= _MAX_CELLS:
+    if len(lines) * columns <= _MAX_REPRESENTED_CELLS:
         represented = str(workbook.to_ir_json())
         if _ROWS_LOST not in represented:
             return represented

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from engine.evaluation.evidence import (
+from engine.evaluation.rungs import (
     CERTIFYING,
     RUNGS,
     Evidence,

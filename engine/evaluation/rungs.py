@@ -161,7 +161,7 @@ MIN_TO_PROVE = queries_to_decide(DIFFERENCE / 100, 0.0)
 
 
 def find_deciding(ladder: Sequence[Evidence], reference: str) -> Evidence | None:
-    """Return the highest rung that has the last word between the reference and the others."""
+    """Return the highest rung with enough queries to show a gain over the reference system."""
     for evidence in sort_from_top(ladder):
         if evidence.suffices(reference):
             return evidence

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from engine.core.arrays import Ids
 from engine.core.records import Chunk, DocumentQuery, Query
 from engine.corpus.text.document_queries import document_queries
 from engine.datasets.imports import has_validation_queries
@@ -40,9 +40,9 @@ class StoppingQueries:
     """Queries that decide when training stops."""
 
     texts: Sequence[str]
-    positives: NDArray[np.int64]
+    positives: Ids
     """(h,): for each query, the row of the chunk that answers it."""
-    hard: NDArray[np.int64] | None
+    hard: Ids | None
     """(h, j): rows of chunks that compete with it, padded with −1."""
     synthetic: bool = False
     """Whether some of the queries were made from the documents."""
@@ -52,7 +52,7 @@ def choose_stopping_queries(
     context: StageContext,
     queries: Sequence[Query],
     chunks: Sequence[Chunk],
-    ranked_rows: NDArray[np.int64],
+    ranked_rows: Ids,
 ) -> tuple[StoppingQueries, Sequence[Chunk]]:
     """Return validation queries, and the chunks without the document-written ones among them.
 
@@ -77,10 +77,12 @@ def choose_stopping_queries(
                 "titles, headings and queries by a language model of the validation documents are"
                 f" {count}, fewer than {MIN_TO_STOP}; extractive ones flatter what is trained"
             )
-        context.choose("stopped by", "nothing, the last step counts", why)
+        context.report_choice("stopped by", "nothing, the last step counts", why)
         return StoppingQueries([], np.empty(0, dtype=np.int64), None), chunks
     value = f"{len(written)} titles and headings, {len(rows)} imported or model-written queries"
-    context.choose("stopped by", value, "they are of validation documents, and none is extractive")
+    context.report_choice(
+        "stopped by", value, "they are of validation documents, and none is extractive"
+    )
     written_texts = [query.text for query in written]
     written_hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
     if written:
@@ -108,9 +110,7 @@ def uses_imported_validation(project: ProjectFolder, queries: Sequence[Query]) -
     return is_used and has_validation_queries(project)
 
 
-def _rows_of_answers(
-    written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
-) -> NDArray[np.int64]:
+def _rows_of_answers(written: Sequence[DocumentQuery], chunks: Sequence[Chunk]) -> Ids:
     """Return the row of the chunk that answers each query (h,).
 
     It is the first of its document for a query that the whole document answers.
@@ -169,9 +169,7 @@ def generated_for_stopping(
     return rows
 
 
-def without_answers(
-    hard: NDArray[np.int64], written: Sequence[DocumentQuery], chunks: Sequence[Chunk]
-) -> NDArray[np.int64]:
+def without_answers(hard: Ids, written: Sequence[DocumentQuery], chunks: Sequence[Chunk]) -> Ids:
     """Return the rows of competing chunks `hard` (h, j) without those that answer the query, too.
 
     If a whole document answers a query, all of its chunks become −1.
@@ -184,7 +182,7 @@ def without_answers(
     return np.where(owners[hard] == whole_answers[:, None], -1, hard)
 
 
-def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> NDArray[np.int64]:
+def _best_by_bm25(context: StageContext, texts: Sequence[str]) -> Ids:
     """Return the ids of the chunks that BM25 ranks first (h, j), padded with −1."""
     from engine.lexical.index import LexicalIndex
 

@@ -1,4 +1,4 @@
-"""A value that is kept until its key changes."""
+"""A cache of one value, which is made again when its key changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Value = TypeVar("Value")
 
 
-class Latest(Generic[Value]):
+class CachedValue(Generic[Value]):
     """A cache of one value, with the key that it was made for."""
 
     def __init__(self) -> None:
