@@ -22,11 +22,13 @@ from engine.encoders.embedding_cache import VectorCache
 from engine.evaluation import evaluating
 from engine.evaluation.candidates import Candidate
 from engine.evaluation.choosing import encoders
+from engine.evaluation.document_set import DocumentSet
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.pool import draw_pool
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
 from engine.lexical.filenames import FilenameMatch
@@ -141,10 +143,18 @@ def test_only_chunks_that_lost_a_title_are_analysed_again(
             analysed.append(stored.id)
             yield stored
 
+    built = list[Rankers]()
+    build = DocumentSet.build_rankers
+
+    def note_rankers(written: DocumentSet, *arguments: Any) -> Rankers:
+        built.append(build(written, *arguments))
+        return built[-1]
+
     monkeypatch.setattr(ChunkAnalysis, "analyse", note)
+    monkeypatch.setattr(DocumentSet, "build_rankers", note_rankers)
     work = Evaluation(context, most)
     (written,) = [queries for queries in work.sets if queries.kind == "document"]
-    rankers = work._rankers_of(written)
+    (rankers,) = built
     documents: set[int] = set()
     for judgment in written.judgments:
         documents.update(judgment.grades)

@@ -193,8 +193,9 @@ def test_documents_with_graded_answers_or_their_titles_are_not_untrained(
         for document in documents
     ]
     monkeypatch.setattr(type(store), "documents", lambda _store: titled)
-    monkeypatch.setattr(store, "_cached", {})
-    untrained = find_untrained(graded.snapshot, graded.chunks, titles)
+    with closing(graded.project.store()) as opened:
+        snapshot = replace(graded.snapshot, store=opened)
+        untrained = find_untrained(snapshot, graded.chunks, titles)
     left = {title.document_id for title in untrained}
     assert left == found - {free}, "nor what shares its title with what was trained on"
 
