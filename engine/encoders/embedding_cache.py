@@ -18,7 +18,7 @@ import numpy as np
 from engine.core.errors import CancelledError, EngineError
 from engine.core.platforms.files import delete_tree, release_pages, try_remove_file, try_remove_tree
 from engine.encoders.encoder import Unfinished
-from engine.encoders.vector_shards import map_vectors, read_shard, write_shard
+from engine.encoders.vector_shards import map_vectors, read_row_count, read_shard, write_shard
 
 if TYPE_CHECKING:
     from engine.encoders.encoder import Encoder, Progress
@@ -147,10 +147,13 @@ class EmbeddingCache:
         self.folder = folder
         self._open: dict[str, VectorCache] = {}
 
-    @property
-    def damaged(self) -> int:
-        """Number of torn or corrupt shards removed since this cache was opened."""
-        return sum(vectors.damaged for vectors in self._open.values())
+    def take_damaged(self) -> int:
+        """Return how many torn or corrupt shards were removed since the last call."""
+        count = 0
+        for vectors in self._open.values():
+            count += vectors.damaged
+            vectors.damaged = 0
+        return count
 
     def open_vectors(self, fingerprint: str, dimension: int) -> VectorCache:
         """Return the vectors of an encoder, opened on first use."""
@@ -165,6 +168,10 @@ class EmbeddingCache:
             if shard:
                 return shard.width
         return 0
+
+    def estimate_count(self, fingerprint: str) -> int:
+        """Return the number of an encoder's cached vectors, those in damaged files included."""
+        return sum(map(read_row_count, (self.folder / fingerprint).glob("shard-[0-9]*.vec")))
 
     def drop_others(self, keep: Collection[str]) -> int:
         """Delete the vectors of all encoders but `keep`; return how many encoders were dropped."""

@@ -255,14 +255,21 @@ def chunk_vectors(
     encoder: Encoder,
     chunks: Sequence[Chunk],
     what: str = "chunks",
+    cache: EmbeddingCache | None = None,
 ) -> Floats:
     """Return unit vectors (n, d) of the chunks, encoding only what is not cached.
 
-    Resumable and cancellable. `what`: what the texts are called in the progress.
+    Resumable and cancellable. `what`: what the texts are called in the progress. `cache`: the
+    project's cache if it is open; opening it reads all vectors.
     """
     hashes = [chunk.content_hash for chunk in chunks]
     rows = chunk_rows(
-        context, encoder, hashes, lambda row: chunks[row].embedded_text, open_cache(context), what
+        context,
+        encoder,
+        hashes,
+        lambda row: chunks[row].embedded_text,
+        cache or open_cache(context),
+        what,
     )
     return rows[:]
 
@@ -316,8 +323,7 @@ def chunk_rows(
     for notice in encoder.notices:
         context.warn(notice)
     encoder.notices.clear()
-    if cache.damaged:
-        context.warn(
-            f"{cache.damaged} damaged files of cached vectors were removed and made again."
-        )
+    damaged = cache.take_damaged()
+    if damaged:
+        context.warn(f"{damaged} damaged files of cached vectors were removed and made again.")
     return vectors

@@ -65,6 +65,16 @@ def read_shard(path: Path) -> Shard | None:
     return Shard(hashes, width)
 
 
+def read_row_count(path: Path) -> int:
+    """Return the number of vectors that a shard's head names, 0 without one; nothing is checked."""
+    try:
+        with path.open("rb") as file:
+            magic, rows, _width = _HEAD.unpack(file.read(_HEAD.size))
+    except (OSError, struct.error):
+        return 0
+    return int(rows) if magic == _MAGIC else 0
+
+
 def map_vectors(path: Path, rows: int, width: int) -> np.ndarray:
     """Return the vectors (n, d) float16 of a checked shard as a memory map."""
     return np.memmap(

@@ -15,6 +15,7 @@ from engine.encoders.geometry.similarity import Similarity
 from engine.project.stage import StageContext
 
 if TYPE_CHECKING:
+    from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.encoder import Encoder
 
 
@@ -22,7 +23,8 @@ class Candidate:
     """The base encoder with an adapter at an interpolation weight: base, adapted, or between.
 
     `scope` says which texts the adapter was trained for. `base`: the base encoder if it is loaded
-    already. All methods may raise CancelledError between two batches.
+    already. `cache`: the project's cache if it is open already. All methods may raise
+    CancelledError between two batches.
     """
 
     def __init__(
@@ -32,12 +34,14 @@ class Candidate:
         scope: str,
         weight: float,
         base: Encoder | None = None,
+        cache: EmbeddingCache | None = None,
     ) -> None:
         self.name = candidate_name(weight)
         self._context = context
         self._scope = scope
         self._weight = weight
         self._base = base
+        self._cache = cache
         # At weight 0 the adapter changes nothing.
         self._adapter = adapter if weight else None
         self._encoder = self._load(self._adapter)
@@ -53,7 +57,13 @@ class Candidate:
 
     def chunk_vectors(self, chunks: Sequence[Chunk]) -> Floats:
         """Return vectors (n, d) of chunks, from the cache as far as it holds them."""
-        return chunk_vectors(self._context, self._chunk_encoder, chunks, f"chunks ({self.name})")
+        what = f"chunks ({self.name})"
+        return chunk_vectors(self._context, self._chunk_encoder, chunks, what, self._cache)
+
+    @property
+    def chunk_fingerprint(self) -> str:
+        """The fingerprint of the encoder of chunks."""
+        return self._chunk_encoder.fingerprint
 
     def passage_vectors(self, texts: Sequence[str]) -> Floats:
         """Return vectors (n, d) of passages that are not chunks of the project."""

@@ -7,11 +7,14 @@ documents that say the same are neither right nor wrong.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+import numpy as np
+
+from engine.core.arrays import Ids
 from engine.core.records import Chunk, Document, DocumentQuery
 from engine.corpus.text.document_queries import document_queries, folded_words
 from engine.evaluation.evidence_index import CompactTexts
@@ -21,7 +24,7 @@ from engine.evaluation.rankers import Rankers
 from engine.lexical.filenames import FilenameMatch
 from engine.lexical.stage import index_without
 from engine.project.stage import ProjectSnapshot, StageContext
-from engine.project.store.chunks import IN_MEMORY
+from engine.project.store.chunks import IN_MEMORY, find_chunk_rows
 from engine.queries.from_documents import MIN_JACCARD, find_untrained, strip_chunks
 from engine.queries.heldout import cap_queries, related_in
 
@@ -56,7 +59,7 @@ class DocumentSet:
         untitled = {query.document_id for query in removed}
         untitled |= {query.written_in for query in removed}
         lexical = index_without(context, FOLDER, corpus, untitled)
-        copies = NearCopies(context.store.documents(), corpus, self.written)
+        copies = NearCopies(context.store.documents(), corpus, self.written, removed)
         ignored = []
         for group in self.groups:
             copies_of_each = [copies.find_copies(query) for query in group]
@@ -72,7 +75,7 @@ def find_document_set(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> Doc
     groups = deciding_groups(snapshot, untrained, chunks)
     if not groups:
         return None
-    related = related_in(snapshot.store, snapshot.store.documents())
+    related = related_in(snapshot.store)
     queries = QuerySet(
         "titles and headings",
         "document",
@@ -101,18 +104,20 @@ def deciding_groups(
 
 
 def group_by_text(
-    queries: Iterable[DocumentQuery], chunks: Iterable[Chunk]
+    queries: Iterable[DocumentQuery], chunks: Sequence[Chunk]
 ) -> list[tuple[DocumentQuery, ...]]:
     """Group queries with the same words, if they are about documents or answered by equal chunks.
 
     For example, all parts of an article share its title, and copies of a file have equal chunks.
     """
-    hashes: dict[int | None, str] = {chunk.id: chunk.content_hash for chunk in chunks}
+    queries = list(queries)
+    # A query about a whole document names no chunk.
+    answers = [-1 if query.chunk_id is None else query.chunk_id for query in queries]
+    rows = find_chunk_rows(chunks, answers)
     groups: dict[tuple[str, str | None], list[DocumentQuery]] = defaultdict(list)
-    for query in queries:
+    for query, row in zip(queries, rows.tolist(), strict=True):
         words = " ".join(folded_words(query.text))
-        # A query about a whole document names no chunk.
-        content_hash = hashes.get(query.chunk_id)
+        content_hash = None if row < 0 else chunks[row].content_hash
         groups[words, content_hash].append(query)
     return [tuple(group) for group in groups.values()]
 
@@ -147,22 +152,25 @@ class NearCopies:
         documents: Iterable[Document],
         chunks: Sequence[Chunk],
         queries: Iterable[DocumentQuery],
+        wanted: Iterable[DocumentQuery],
         in_memory: int = IN_MEMORY,
     ) -> None:
-        """Index the chunks, `in_memory` of them at once."""
-        queries = list(queries)
+        """Index the chunks, `in_memory` of them at once.
+
+        `queries`: all of the project, whose words are labels of what they ask for. `wanted`: those
+        whose near copies are to be found.
+        """
         self._chunks = chunks
         # Words of a heading, name or query → rows of the chunks that it is about.
         self._rows_by_label = _find_labelled(chunks, _read_names(documents), queries)
-        self._labels_by_word: defaultdict[str, list[Label]] = defaultdict(list)
-        for label in self._rows_by_label:
-            for word in label:
-                self._labels_by_word[word].append(label)
+        self._labels = list(self._rows_by_label)
+        # Word → numbers of the labels that contain it.
+        self._labels_by_word = _group_by_word(self._labels)
         # Folded text of a query → rows of the chunks that contain it.
         self._rows_by_text: defaultdict[str, list[int]] = defaultdict(list)
         # Document → row and folded text of its chunks, if a link in it is a query.
         self._linking: defaultdict[int, list[tuple[int, str]]] = defaultdict(list)
-        self._index_texts(queries, in_memory)
+        self._index_texts(list(wanted), in_memory)
 
     def _index_texts(self, queries: Sequence[DocumentQuery], in_memory: int) -> None:
         """Fill `_rows_by_text` and `_linking`, by parts of the corpus that fit into memory."""
@@ -208,13 +216,18 @@ class NearCopies:
 
         Nearly: a Jaccard similarity |A ∩ B| / |A ∪ B| of at least `MIN_JACCARD`.
         """
-        shared: Counter[Label] = Counter()
+        # The number of common words of each label.
+        shared = np.zeros(len(self._labels), np.int64)
         for word in wanted:
-            shared.update(self._labels_by_word.get(word, ()))
+            if word in self._labels_by_word:
+                shared[self._labels_by_word[word]] += 1
+        # A Jaccard similarity is at most |A ∩ B| / |B|.
+        (candidates,) = np.nonzero(shared >= max(1, MIN_JACCARD * len(wanted)))
         labels = []
-        for label, count in shared.items():
-            is_near = count >= MIN_JACCARD * len(label | wanted)
-            has_all = count == len(wanted) >= MIN_VERBATIM
+        for number in candidates.tolist():
+            label = self._labels[number]
+            is_near = shared[number] >= MIN_JACCARD * len(label | wanted)
+            has_all = shared[number] == len(wanted) >= MIN_VERBATIM
             if is_near or has_all:
                 labels.append(label)
         return labels
@@ -240,6 +253,15 @@ def _find_labelled(
         for label in labels:
             rows_by_label[label].add(row)
     return rows_by_label
+
+
+def _group_by_word(labels: Sequence[Label]) -> dict[str, Ids]:
+    """Return the positions of the labels that contain each word."""
+    positions: defaultdict[str, list[int]] = defaultdict(list)
+    for position, label in enumerate(labels):
+        for word in label:
+            positions[word].append(position)
+    return {word: np.array(of_word, np.int64) for word, of_word in positions.items()}
 
 
 def _read_names(documents: Iterable[Document]) -> dict[int, set[Label]]:

@@ -33,7 +33,6 @@ from engine.project.store.artifact_info import AdapterInfo
 from engine.project.store.chunks import IN_MEMORY
 
 if TYPE_CHECKING:
-    from engine.core.records import Chunk
     from engine.evaluation.candidates import Candidate
     from engine.evaluation.rankers import AllowedChunks
     from engine.evaluation.reranking import RerankerChoice
@@ -58,7 +57,7 @@ class Evaluation:
         self._context = context
         self._settings = context.settings
         self.trained = context.need(AdapterInfo)
-        chunks: list[Chunk] = context.store.chunks(most)
+        chunks = context.store.chunks(most)
 
         # The queries: judged ones first, then document-written and other ones.
         self.sets, self.focused = split_focused(context, build_query_sets(context, chunks), chunks)
@@ -157,7 +156,7 @@ class Evaluation:
     def _rank_by_candidate(self, candidate: Candidate) -> None:
         """Rank every query by an encoder, one corpus after the other."""
         for rankers in (self.rankers, *self._other_rankers.values()):
-            chunks = candidate.chunk_vectors(rankers.chunks)
+            chunks = rankers.chunk_vectors(candidate)
             for queries in self._ranked:
                 if self._rankers_of(queries) is not rankers:
                     continue
@@ -166,8 +165,6 @@ class Evaluation:
                 rankers.rank_by_encoder(
                     candidate.name, queries, vectors, chunks, allowed, candidate.similarity
                 )
-            # Vectors of a million chunks take 1.5 GB: free them before encoding the next corpus.
-            del chunks
         self._context.check_stop()
 
     def select(self) -> Selection:

@@ -7,18 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
+from engine.core.arrays import Ids
 from engine.core.records import Chunk
 from engine.evaluation.query_sets import QuerySet
 from engine.project.stage import ProjectSnapshot
-from engine.project.store.chunks import IN_MEMORY, sample_indices
+from engine.project.store.chunks import (
+    IN_MEMORY,
+    find_chunk_rows,
+    find_rows_of_documents,
+    sample_indices,
+)
 
 
 def draw_pool(
     snapshot: ProjectSnapshot,
-    chunks: list[Chunk],
+    chunks: Sequence[Chunk],
     sets: Iterable[QuerySet],
     most: int = IN_MEMORY,
-) -> list[Chunk]:
+) -> Sequence[Chunk]:
     """Return the chunks to rank for the queries of some sets, ascending by id.
 
     If there are more than `most` chunks, these are a random sample of `most` and all chunks that
@@ -28,13 +36,13 @@ def draw_pool(
     """
     if len(chunks) <= most:
         return chunks
-    rows = _find_needed(chunks, sets)
-    sample = sample_indices(len(chunks), snapshot.settings.training.seed, [rows], most)
+    needed = _find_needed(chunks, sets)
+    sample = sample_indices(len(chunks), snapshot.settings.training.seed, [needed], most)
     # Chunks of a large corpus are read from the database on access; read the sample at once.
     return snapshot.store.read_whole([chunks[row] for row in sample])
 
 
-def _find_needed(chunks: Sequence[Chunk], sets: Iterable[QuerySet]) -> list[int]:
+def _find_needed(chunks: Sequence[Chunk], sets: Iterable[QuerySet]) -> Ids:
     """Return the rows of the chunks that answer a query or are in a document that it names.
 
     Where whole documents answer, these are all chunks of the documents.
@@ -49,8 +57,5 @@ def _find_needed(chunks: Sequence[Chunk], sets: Iterable[QuerySet]) -> list[int]
                 ids.update(judgment.grades)
         for match in queries.matches:
             documents.update(match.documents)
-    rows = []
-    for row, chunk in enumerate(chunks):
-        if chunk.id in ids or chunk.document_id in documents:
-            rows.append(row)
-    return rows
+    rows = find_chunk_rows(chunks, list(ids))
+    return np.concatenate([rows, find_rows_of_documents(chunks, documents)])

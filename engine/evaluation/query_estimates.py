@@ -86,7 +86,7 @@ def expected_untrained(
     """Return what `find_untrained` will return, assuming a training query from every document."""
     settings = snapshot.settings
     documents = snapshot.store.documents()
-    related = related_in(snapshot.store, documents)
+    related = related_in(snapshot.store)
     keys = group_keys(documents, related)
     split = split_documents(keys, settings.evaluation.heldout_share, settings.training.seed)
     trained = set(keys)

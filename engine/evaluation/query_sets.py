@@ -11,6 +11,7 @@ from engine.core.records import Chunk, JudgedQuery, Query
 from engine.lexical.filenames import DocumentNames, FilenameMatch
 from engine.metrics.differences import MIN_QUERIES
 from engine.project.stage import ProjectSnapshot, StageContext
+from engine.project.store.chunks import chunk_ids_of, document_ids_of, find_chunk_rows
 from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.heldout import cap_queries, related_in
 from engine.queries.rules.tokens import question_key
@@ -84,8 +85,7 @@ def build_query_sets(context: StageContext, chunks: Sequence[Chunk]) -> list[Que
     """
     from engine.evaluation.judgments import judge_generated
 
-    documents = context.store.documents()
-    related = related_in(context.store, documents)
+    related = related_in(context.store)
     names = document_names(context)
     judged = context.store.judged()
     deciding = [query for query in judged if not query.only_measures]
@@ -153,7 +153,8 @@ def _fair_judgments(
     by_question: dict[str, list[Judgment]] = {}
     for judgment in judge_queries(fair, chunks, context.store.each_document()):
         by_question.setdefault(question_key(judgment.text), []).append(judgment)
-    owners = {chunk.id: chunk.document_id for chunk in chunks}
+    ids = chunk_ids_of(chunks).tolist()
+    owners = dict(zip(ids, document_ids_of(chunks).tolist(), strict=True))
     judgments = []
     for of_question in by_question.values():
         judgment = of_question[0]
@@ -262,12 +263,13 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
 
     Extractive queries are only returned if there are no others.
     """
-    present = {chunk.id for chunk in chunks}
     backend = backend_of_queries(snapshot)
+    heldout = [query for query in snapshot.store.queries() if query.split == "heldout"]
+    rows = find_chunk_rows(chunks, [query.chunk_id for query in heldout])
     extractive = []
     others = []
-    for query in snapshot.store.queries():
-        if query.split != "heldout" or query.chunk_id not in present:
+    for query, row in zip(heldout, rows.tolist(), strict=True):
+        if row < 0:
             continue
         if is_extractive(query, backend):
             extractive.append(query)
@@ -276,5 +278,5 @@ def heldout_queries(snapshot: ProjectSnapshot, chunks: Sequence[Chunk]) -> list[
     heldout = others or extractive
     settings = snapshot.settings
     texts = [query.text for query in heldout]
-    rows = cap_queries(texts, settings.evaluation.max_heldout, settings.training.seed)
-    return [heldout[row] for row in rows]
+    drawn = cap_queries(texts, settings.evaluation.max_heldout, settings.training.seed)
+    return [heldout[index] for index in drawn]

@@ -16,15 +16,17 @@ import numpy as np
 from engine.core.arrays import Floats, Ids
 from engine.core.records import Chunk
 from engine.core.systems import BM25
-from engine.encoders.for_project import chunk_adapter, load_encoder
+from engine.encoders.for_project import chunk_adapter, load_encoder, open_cache
 from engine.encoders.geometry.similarity import COSINE, Similarity
 from engine.evaluation.candidates import Candidate
 from engine.metrics.relevance import pad_rows
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import AdapterInfo, LexicalInfo
+from engine.project.store.chunks import chunk_ids_of, document_ids_of
 from engine.ranking.nearest import BLOCK, rank_all
 
 if TYPE_CHECKING:
+    from engine.encoders.embedding_cache import EmbeddingCache
     from engine.encoders.encoder import Encoder
     from engine.evaluation.query_sets import QuerySet
     from engine.lexical.index import LexicalIndex
@@ -56,13 +58,16 @@ class Rankers:
     """
 
     def __init__(
-        self, context: StageContext, chunks: list[Chunk], lexical: LexicalIndex | None = None
+        self, context: StageContext, chunks: Sequence[Chunk], lexical: LexicalIndex | None = None
     ) -> None:
         self._context = context
         self.chunks = chunks
         self._lexical = lexical
-        self.ids = np.array([chunk.id for chunk in chunks], dtype=np.int64)
-        self._owners = np.array([chunk.document_id for chunk in chunks], dtype=np.int64)
+        self.ids = chunk_ids_of(chunks)
+        self._owners = document_ids_of(chunks)
+        # The vectors of the last candidate, and the fingerprint of its encoder of chunks.
+        self._vectors: Floats | None = None
+        self._vectors_fingerprint = ""
 
     @cached_property
     def adapter(self) -> Path | None:
@@ -139,7 +144,24 @@ class Rankers:
         base = None
         if chunk_adapter(self.adapter, scope) is None:
             base = self._base_encoder
-        return Candidate(self._context, self.adapter, scope, weight, base)
+        return Candidate(self._context, self.adapter, scope, weight, base, self._cache)
+
+    def chunk_vectors(self, candidate: Candidate) -> Floats:
+        """Return a candidate's vectors (n, d) of the chunks.
+
+        They are kept for the next candidate, which has the same if only queries are adapted.
+        """
+        if self._vectors is None or self._vectors_fingerprint != candidate.chunk_fingerprint:
+            # Vectors of a million chunks take 1.5 GB: free them before encoding again.
+            self._vectors = None
+            self._vectors = candidate.chunk_vectors(self.chunks)
+            self._vectors_fingerprint = candidate.chunk_fingerprint
+        return self._vectors
+
+    @cached_property
+    def _cache(self) -> EmbeddingCache:
+        """The project's cache of vectors, which all candidates share: opening it takes long."""
+        return open_cache(self._context)
 
     @cached_property
     def _base_encoder(self) -> Encoder:
@@ -188,7 +210,7 @@ class Rankers:
         return similarity.of_products(products_of(query_form, chunk_form, self.ids, ids))
 
 
-def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex | None:
+def build_plain_index(context: StageContext, chunks: Sequence[Chunk]) -> LexicalIndex | None:
     """Build the index of plain BM25, as in papers, or return None if it is not configured."""
     if not context.settings.evaluation.plain_bm25:
         return None
@@ -199,7 +221,7 @@ def build_plain_index(context: StageContext, chunks: list[Chunk]) -> LexicalInde
     return LexicalIndex.open(folder, code_bonus=False)
 
 
-def build_sample_index(context: StageContext, chunks: list[Chunk]) -> LexicalIndex:
+def build_sample_index(context: StageContext, chunks: Sequence[Chunk]) -> LexicalIndex:
     """Build the BM25 index of a sample of the chunks, as if the project had no others."""
     from engine.lexical.stage import index_without
 

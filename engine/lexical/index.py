@@ -206,6 +206,25 @@ class LexicalIndex:
         with panics_are_damage(self.folder):
             return np.asarray(np.load(self._files / IDS), np.int64)
 
+    def extracted(
+        self,
+        folder: Path,
+        ids: Ids,
+        add: Iterable[tuple[int, str]],
+        languages: Languages | None = None,
+    ) -> LexicalIndex:
+        """Write the chunks `ids` (n,) of this index and other pairs to `folder`, and open it.
+
+        The chunks' stored terms are copied, which takes a tenth of the time of analysing them.
+        Searches find the same as in an index built from scratch. `languages` covers all chunks.
+        """
+        others = languages or {}
+        analysis = ChunkAnalysis(self.manifest, others)
+        chunks = chain(self.stored(ids), analysis.analyse(add))
+        # Spellings of words that no chunk contains add nothing to a query.
+        write(folder, chunks, self.manifest, others, lambda: analysis.spellings(self._spellings()))
+        return LexicalIndex.open(folder)
+
     def _find_addresses(self) -> list[tuple[int, tantivy.DocAddress]]:
         """Return (id, address in tantivy) of every chunk, by id."""
         with panics_are_damage(self.folder):
@@ -217,9 +236,13 @@ class LexicalIndex:
         ids = np.array(keys, np.int64).tolist()
         return sorted(zip(ids, addresses, strict=True), key=itemgetter(0))
 
-    def stored(self) -> Iterator[StoredChunk]:
-        """Yield every chunk as it is indexed, by id."""
-        for key, address in self._find_addresses():
+    def stored(self, ids: Ids | None = None) -> Iterator[StoredChunk]:
+        """Yield chunks as they are indexed, by id: those in `ids` (n,), or all."""
+        addresses = self._find_addresses()
+        if ids is not None:
+            wanted = set(ids.tolist())
+            addresses = [item for item in addresses if item[0] in wanted]
+        for key, address in addresses:
             with panics_are_damage(self.folder):
                 chunk = self._searcher.doc(address)
                 words = chunk.get_first(WORDS)

@@ -24,6 +24,7 @@ from engine.lexical.storage import read_manifest
 from engine.project.stage import ProjectSnapshot, Stage, StageContext, ThrottledProgress
 from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.artifacts import Artifact
+from engine.project.store.chunks import chunk_ids_of, find_rows_of_documents
 
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
@@ -112,9 +113,12 @@ def index_without(
     """Build an index of `chunks`, analysed as in the project's index, but without some titles.
 
     It contains neither title nor file name of the documents `untitled` (None: of all documents).
-    Its folder is `lexical/NAME`, with a number if Windows cannot delete a former one that is open.
-    Such folders are deleted by a later sweep. Raises DamagedError.
+    Only chunks of these may have other texts than in the project; the terms of all others are
+    copied from its index. The folder is `lexical/NAME`, with a number if Windows cannot delete a
+    former one that is open. Such folders are deleted by a later sweep. Raises DamagedError.
     """
+    import numpy as np
+
     from engine.lexical.index import LexicalIndex
 
     first = context.project.path / "lexical" / name
@@ -126,13 +130,19 @@ def index_without(
 
     project_index = context.need(LexicalInfo)
     source = context.project.folder_of(project_index)
-    titles: dict[int, str] = {}
-    if untitled is not None:
-        stored = _read_by_document(source / TITLES)
-        titles = {key: title for key, title in stored.items() if key not in untitled}
-    texts = _label_texts(context, chunks, titles)
+    titles = _read_by_document(source / TITLES)
+    changed = set(titles if untitled is None else untitled)
+    titles = {key: title for key, title in titles.items() if key not in changed}
     languages = _find_chunk_languages(context, _read_by_document(source / LANGUAGES))
-    return LexicalIndex.build(folder, texts, project_index.info.language, languages=languages)
+    index = LexicalIndex.open(source)
+    ids = chunk_ids_of(chunks)
+    is_copied = np.isin(ids, index.ids())
+    is_copied[find_rows_of_documents(chunks, changed)] = False
+    if project_index.info.version != VERSION:
+        is_copied[:] = False
+    others = [chunks[row] for row in np.flatnonzero(~is_copied).tolist()]
+    texts = _label_texts(context, others, titles)
+    return index.extracted(folder, ids[is_copied], texts, languages)
 
 
 def _build_labels(snapshot: ProjectSnapshot) -> dict[int, str]:

@@ -14,6 +14,12 @@ from hashlib import sha256
 from engine.core.records import Chunk, DocumentQuery
 from engine.corpus.text.document_queries import folded_words
 from engine.project.stage import ProjectSnapshot
+from engine.project.store.chunks import (
+    StoredChunks,
+    document_ids_of,
+    find_chunk_rows,
+    find_rows_of_documents,
+)
 from engine.queries.heldout import related_in, unrelated_documents
 from engine.queries.imported import graded_answers
 
@@ -33,15 +39,15 @@ def find_untrained(
     Parts of an article, copies, versions of a file and mails of a thread count as one document.
     """
     store = snapshot.store
-    owners = {chunk.id: chunk.document_id for chunk in chunks}  # chunk id → document id
+    owners = document_ids_of(chunks)
     queries = store.queries()
-    documents = store.documents()
-    graded = graded_answers(snapshot.project, queries, chunks, documents).values()
     trained = {query.document_id for query in queries if query.split != "heldout"}
-    for answers in graded:
-        trained.update(owners[chunk_id] for chunk_id in answers)
-    unrelated = unrelated_documents(trained, related_in(store, documents))
-    return written_within(unrelated & set(owners.values()), written)
+    graded: set[int] = set()
+    for answers in graded_answers(snapshot, queries, chunks).values():
+        graded.update(answers)
+    trained.update(owners[find_chunk_rows(chunks, list(graded))].tolist())
+    unrelated = unrelated_documents(trained, related_in(store))
+    return written_within(unrelated & set(owners.tolist()), written)
 
 
 def written_within(documents: Set[int], written: Iterable[DocumentQuery]) -> list[DocumentQuery]:
@@ -49,18 +55,19 @@ def written_within(documents: Set[int], written: Iterable[DocumentQuery]) -> lis
     return [query for query in written if {query.document_id, query.written_in} <= documents]
 
 
-def strip_chunks(chunks: Iterable[Chunk], queries: Iterable[DocumentQuery]) -> list[Chunk]:
+def strip_chunks(chunks: Sequence[Chunk], queries: Iterable[DocumentQuery]) -> Sequence[Chunk]:
     """Remove queries from the chunks of the documents that contain or answer them."""
     by_document: dict[int, list[DocumentQuery]] = defaultdict(list)
     for query in queries:
         for document in {query.document_id, query.written_in}:
             by_document[document].append(query)
-    stripped = []
-    for chunk in chunks:
-        if chunk.document_id in by_document:
-            chunk = strip_chunk(chunk, by_document[chunk.document_id])
-        stripped.append(chunk)
-    return stripped
+    stripped = {}
+    for row in find_rows_of_documents(chunks, by_document).tolist():
+        chunk = chunks[row]
+        stripped[row] = strip_chunk(chunk, by_document[chunk.document_id])
+    if isinstance(chunks, StoredChunks):
+        return chunks.changed(stripped)
+    return [stripped.get(row, chunk) for row, chunk in enumerate(chunks)]
 
 
 def strip_chunk(chunk: Chunk, queries: Iterable[DocumentQuery]) -> Chunk:

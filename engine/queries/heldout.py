@@ -51,14 +51,14 @@ def document_keys(documents: Sequence[Document]) -> dict[int, str]:
     return keys
 
 
-def related_in(store: Store, documents: Sequence[Document]) -> dict[int, int]:
-    """Return the `related_documents` of a project with these documents."""
+def related_in(store: Store) -> Mapping[int, int]:
+    """Return the `related_documents` of a project."""
 
     def text_of(document_id: int) -> str:
         document = store.document(document_id)
         return document.text if document else ""
 
-    return related_documents(documents, text_of)
+    return store.cached("related", lambda: related_documents(store.documents(), text_of))
 
 
 def related_documents(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from engine.core.records import Chunk, Document, Query, Split
 from engine.datasets.beir import ImportedQuery
 from engine.datasets.imports import graded_queries, has_validation_queries
-from engine.project.folder import ProjectFolder
+from engine.project.stage import ProjectSnapshot
 from engine.queries.filters.evidence import is_distinctive
 from engine.queries.rejection import Filtered, Reason, Rejected
 from engine.queries.rules.tokens import fold
@@ -73,10 +73,7 @@ def _reject(item: ImportedQuery) -> Rejected:
 
 
 def graded_answers(
-    project: ProjectFolder,
-    queries: Sequence[Query],
-    chunks: Sequence[Chunk],
-    documents: Sequence[Document],
+    snapshot: ProjectSnapshot, queries: Sequence[Query], chunks: Sequence[Chunk]
 ) -> dict[str, dict[int, int]]:
     """Return the graded chunks of training queries: text of the query → chunk id → grade.
 
@@ -84,16 +81,16 @@ def graded_answers(
     queries from a file of their own. Empty if no import has grades.
     """
     answers: defaultdict[str, dict[int, int]] = defaultdict(dict)
-    items = graded_queries(project)
+    items = graded_queries(snapshot.project)
     if not items:
         return answers
     trained_texts = {query.text for query in queries if query.split == "train"}
     held_out_splits: set[Split] = {"heldout"}
-    if not has_validation_queries(project):
+    if not has_validation_queries(snapshot.project):
         held_out_splits.add("validation")
     held_out_chunks = {query.chunk_id for query in queries if query.split in held_out_splits}
     finder = _EvidenceFinder(chunks)
-    by_name = _group_by_name(documents)
+    by_name = _group_by_name(snapshot.store.documents())
     # In ascending order, so that of several grades of a chunk the highest remains.
     for item in sorted(items, key=lambda item: item.grade or 1):
         query = _attach(item, finder, by_name)

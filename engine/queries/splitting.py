@@ -32,7 +32,7 @@ def split_queries(
     if any(query.split == "validation" for query in queries):
         return _keep_validation(context, queries)
     documents = context.store.documents()
-    keys = group_keys(documents, related_in(context.store, documents))
+    keys = group_keys(documents, related_in(context.store))
     groups = {query.document_id: keys[query.document_id] for query in queries}
     if not groups:
         return []
@@ -50,7 +50,7 @@ def _keep_validation(context: StageContext, queries: list[Query]) -> list[Query]
     queries. No generated query is for validation.
     """
     documents = context.store.documents()
-    keys = group_keys(documents, related_in(context.store, documents))
+    keys = group_keys(documents, related_in(context.store))
     imported_keys = {keys[query.document_id] for query in queries if query.imported}
     candidates = {}
     for query in queries:

@@ -23,7 +23,7 @@ from engine.project.store.artifact_info import (
     QueryBackendInfo,
 )
 from engine.project.store.artifacts import Artifact
-from engine.project.store.chunks import IN_MEMORY, sample_indices
+from engine.project.store.chunks import IN_MEMORY, find_rows_of_documents, sample_indices
 from engine.queries import rejection
 from engine.queries.choosing import (
     AUTO,
@@ -121,7 +121,7 @@ class GenerateStage(Stage):
         queries = split_queries(context, filtered.kept, chunks)
         # The user's corrections hold for queries that have been made again.
         judged = {question_key(query.text) for query in context.store.judged()}
-        hashes = {chunk.id: chunk.content_hash for chunk in chunks}
+        hashes = context.store.hashes_of(query.chunk_id for query in queries)
         queries = apply_edits(queries, hashes, read_edits(context.project), judged)
         corpus = context.store.corpus_fingerprint()
         encoder = filter_encoder(context)
@@ -324,7 +324,9 @@ def quality_filter(
         return Filtered(queries, [])
     from engine.queries.filters.quality import apply_checks, build_checks
 
-    checks = build_checks(chunks, snapshot.store.documents(), language, index)
+    documents = {query.document_id for query in queries}
+    own_chunks = [chunks[row] for row in find_rows_of_documents(chunks, documents).tolist()]
+    checks = build_checks(own_chunks, snapshot.store.documents(), language, index)
     return apply_checks(queries, checks, report, check)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from engine.core.disk import write_text
 from engine.core.errors import EngineError
 from engine.core.events import RunEstimated
+from engine.encoders.for_project import open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import DEFAULT_MODEL
 from engine.evaluation.query_estimates import DECIDING, expected_evidence
@@ -264,8 +265,6 @@ def _drop_done_steps(snapshot: ProjectSnapshot, config: TrainingConfig) -> Train
 
 def _count_cached(snapshot: ProjectSnapshot) -> int:
     """Return the number of chunks with a vector of the base encoder."""
-    from engine.encoders.embedding_cache import VectorCache
-
     options = snapshot.settings.encoder
     source = encoder_source(options)
     model = source.folder
@@ -273,10 +272,7 @@ def _count_cached(snapshot: ProjectSnapshot) -> int:
     if model is None or model.dimension is None:
         return 0
     index = snapshot.store.artifact(VectorsInfo)
-    # The index knows the number; the cache must read all its files, and counts equal texts once.
+    # The index knows the number; the cache counts equal texts once.
     if index and index.fingerprint != INCOMPLETE and index.info.chunk_encoder == base:
         return index.info.chunks
-    folder = snapshot.project.path / "cache" / base
-    if folder.is_dir():
-        return len(VectorCache(folder, model.dimension, reading=True))
-    return 0
+    return open_cache(snapshot).estimate_count(base)

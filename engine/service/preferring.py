@@ -111,7 +111,7 @@ def _build_source_namer(snapshot: ProjectSnapshot) -> Callable[[Query], str]:
     from engine.queries.heldout import related_in
 
     documents = snapshot.store.documents()
-    related = related_in(snapshot.store, documents)
+    related = related_in(snapshot.store)
     if len(set(related.values())) < MIN_QUERIES:
         hashes = {}
         for chunk_id, _, content_hash in snapshot.store.chunk_keys():

@@ -72,7 +72,7 @@ class QueryUses:
         store = self._snapshot.store
         written: list[DocumentQuery] = []
         if not uses_imported_validation(self._snapshot.project, self._queries):
-            related = related_in(store, store.documents())
+            related = related_in(store)
             written = written_for_stopping(self._queries, self.written, self._chunks, related)
         rows = generated_for_stopping(self._queries, self._chunks, self._backend)
         if len(written) + len(rows) < MIN_TO_STOP:

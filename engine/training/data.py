@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.core.arrays import Ids
 from engine.core.errors import TooLittleTextError
 from engine.ranking.sampling import SampledLists
 from engine.reranking.folder import CrossEncoderFolder
@@ -110,15 +109,3 @@ class TrainingData:
         if self.cross_encoder:
             state.update(self.cross_encoder.fingerprint.encode())
         return state.hexdigest()
-
-
-def rows_of_chunks(ids: Ids, row_of: Mapping[int, int]) -> Ids:
-    """Return the rows of chunk ids, −1 for padding and for chunks that no longer exist.
-
-    `row_of` maps at least one id to its row.
-    """
-    pairs = np.array(sorted(row_of.items()), dtype=np.int64)  # (n, 2): id, row
-    known = pairs[:, 0]
-    # Without the last one, an id beyond all known ones gets a valid place, too.
-    places = np.searchsorted(known[:-1], ids)
-    return np.where(known[places] == ids, pairs[places, 1], -1)

@@ -16,7 +16,7 @@ from engine.corpus.text.document_queries import document_queries
 from engine.encoders.kinds.chosen import encoder_source
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import RankingsInfo
-from engine.project.store.chunks import sample_indices
+from engine.project.store.chunks import find_chunk_rows, sample_indices
 from engine.queries.from_documents import find_untrained, strip_chunks
 from engine.queries.heldout import cap_queries
 from engine.queries.imported import graded_answers
@@ -25,7 +25,7 @@ from engine.ranking.sampling import SampledLists, sample_lists
 from engine.settings.schema import Settings
 from engine.training.candidates import candidate_lists, find_nearest
 from engine.training.config import TrainingConfig
-from engine.training.data import TrainingData, rows_of_chunks
+from engine.training.data import TrainingData
 from engine.training.recipe import graded_texts_if_selected, is_of_source, teacher_folder
 from engine.training.stopping_queries import StoppingQueries, choose_stopping_queries
 
@@ -45,10 +45,10 @@ def train_rows(
     a grade, by which `training.query_source` selects.
     """
     source = settings.training.query_source
-    present = {chunk.id for chunk in chunks}
+    is_present = find_chunk_rows(chunks, [query.chunk_id for query in queries]) >= 0
     rows = []
     for row, query in enumerate(queries):
-        is_trained = query.split == "train" and query.chunk_id in present
+        is_trained = query.split == "train" and is_present[row]
         if is_trained and is_of_source(query.text, source, graded):
             rows.append(row)
     if settings.training.query_share == 1 or not rows:
@@ -81,7 +81,7 @@ def why_untrained(
 
 
 def training_data(
-    context: StageContext, config: TrainingConfig, chunks: list[Chunk] | None = None
+    context: StageContext, config: TrainingConfig, chunks: Sequence[Chunk] | None = None
 ) -> TrainingData:
     """Return the project's queries, rankings and chunks, with all else that `config` learns from.
 
@@ -99,8 +99,7 @@ def training_data(
         written = document_queries(context.store)
         chunks = strip_chunks(chunks, find_untrained(context, chunks, written))
     rows = train_rows(context.settings, queries, chunks, graded_texts_if_selected(context))
-    row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
-    ranked_rows = rows_of_chunks(ranked.ids, row_of)
+    ranked_rows = find_chunk_rows(chunks, ranked.ids)
     validation, chunks = choose_stopping_queries(context, queries, chunks, ranked_rows)
 
     # What is learnt from, by rows of all chunks.
@@ -108,14 +107,14 @@ def training_data(
     ranked_scores = ranked.scores[rows]
     trained = [queries[row] for row in rows]
     texts = [query.text for query in trained]
-    positives = np.array([row_of[query.chunk_id] for query in trained], dtype=np.int64)
+    positives = find_chunk_rows(chunks, [query.chunk_id for query in trained])
     lists = None
     if config.uses_candidates:
         nearest = find_nearest(context, config, texts, chunks)
         lists = candidate_lists(positives, ranked_rows, ranked_scores, nearest, config)
     elif config.uses_lists:
-        lists = sampled_lists(context, ranked, rows, row_of)
-    grades = _grade_chunks(context, config, queries, texts, chunks, row_of)
+        lists = sampled_lists(context, ranked, rows, chunks)
+    grades = _grade_chunks(context, config, queries, texts, chunks)
 
     # A sample of the chunks is used; a chunk's position in the sample replaces its row.
     needed = [positives, *_find_needed(validation, lists, grades)]
@@ -192,7 +191,6 @@ def _grade_chunks(
     queries: Sequence[Query],
     texts: Sequence[str],
     chunks: Sequence[Chunk],
-    row_of: Mapping[int, int],
 ) -> list[dict[int, int]]:
     """Return for each text the grades of its relevant chunks by row.
 
@@ -201,9 +199,13 @@ def _grade_chunks(
     source = context.settings.training.query_source
     if config.objective != "plackett_luce" or source == "generated":
         return []
-    graded = graded_answers(context.project, queries, chunks, context.store.documents())
+    graded = graded_answers(context, queries, chunks)
     if not graded:
         return []
+    ids: set[int] = set()
+    for by_id in graded.values():
+        ids.update(by_id)
+    row_of = dict(zip(ids, find_chunk_rows(chunks, list(ids)).tolist(), strict=True))
     grades = []
     for text in texts:
         by_id = graded.get(text, {})
@@ -273,7 +275,7 @@ def _encode_by_base(
 
 
 def sampled_lists(
-    context: StageContext, ranked: RankedLists, rows: list[int], row_of: dict[int, int]
+    context: StageContext, ranked: RankedLists, rows: list[int], chunks: Sequence[Chunk]
 ) -> SampledLists:
     """Return BMEmbed's lists: one chunk per rank interval (METHODS.md §1, "Sampling").
 
@@ -285,4 +287,4 @@ def sampled_lists(
     sampled = sample_lists(trained, settings.m, settings.lists_per_query, seed, settings.strategy)
     position_of = {query: position for position, query in enumerate(trained.query_ids.tolist())}
     queries = np.array([position_of[query] for query in sampled.queries.tolist()], dtype=np.int64)
-    return SampledLists(queries, rows_of_chunks(sampled.chunks, row_of), sampled.scores)
+    return SampledLists(queries, find_chunk_rows(chunks, sampled.chunks), sampled.scores)

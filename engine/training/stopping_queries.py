@@ -16,10 +16,14 @@ from engine.metrics.relevance import pad_rows
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
 from engine.project.store.artifact_info import LexicalInfo
+from engine.project.store.chunks import (
+    document_ids_of,
+    find_chunk_rows,
+    find_rows_of_documents,
+)
 from engine.queries.choosing import backend_of_queries, is_extractive
 from engine.queries.from_documents import strip_chunks, written_within
 from engine.queries.heldout import related_in, unrelated_documents
-from engine.training.data import rows_of_chunks
 
 HARD_PER_QUERY = 10
 """Number of BM25's best chunks of each query that compete in the held-out pool."""
@@ -47,9 +51,9 @@ class StoppingQueries:
 def choose_stopping_queries(
     context: StageContext,
     queries: Sequence[Query],
-    chunks: list[Chunk],
+    chunks: Sequence[Chunk],
     ranked_rows: Ids,
-) -> tuple[StoppingQueries, list[Chunk]]:
+) -> tuple[StoppingQueries, Sequence[Chunk]]:
     """Return validation queries, and the chunks without the document-written ones among them.
 
     Document-written queries are used together with those that a person or language model wrote; if
@@ -61,7 +65,7 @@ def choose_stopping_queries(
     written: list[DocumentQuery] = []
     are_imported = uses_imported_validation(context.project, queries)
     if not are_imported:
-        related = related_in(store, store.documents())
+        related = related_in(store)
         written = written_for_stopping(queries, document_queries(store), chunks, related)
     rows = generated_for_stopping(queries, chunks, backend_of_queries(context))
     count = len(written) + len(rows)
@@ -79,20 +83,18 @@ def choose_stopping_queries(
     context.report_choice(
         "stopped by", value, "they are of validation documents, and none is extractive"
     )
-    row_of = {chunk.id: row for row, chunk in enumerate(chunks)}
     written_texts = [query.text for query in written]
     written_hard = pad_rows([], -1, np.int64, HARD_PER_QUERY)
     if written:
-        best = rows_of_chunks(_best_by_bm25(context, written_texts), row_of)
+        best = find_chunk_rows(chunks, _best_by_bm25(context, written_texts))
         written_hard = without_answers(best, written, chunks)
     generated = [queries[row] for row in rows]
     best_rows = ranked_rows[rows, :HARD_PER_QUERY].tolist()
     generated_hard = pad_rows(best_rows, -1, np.int64, HARD_PER_QUERY)
-    answers = _rows_of_answers(written, chunks, row_of)
-    answers += [row_of[query.chunk_id] for query in generated]
+    generated_rows = find_chunk_rows(chunks, [query.chunk_id for query in generated])
     stopping = StoppingQueries(
         texts=[*written_texts, *(query.text for query in generated)],
-        positives=np.array(answers, dtype=np.int64),
+        positives=np.concatenate([_rows_of_answers(written, chunks), generated_rows]),
         hard=np.concatenate([written_hard, generated_hard]),
         synthetic=bool(rows),
     )
@@ -108,23 +110,25 @@ def uses_imported_validation(project: ProjectFolder, queries: Sequence[Query]) -
     return is_used and has_validation_queries(project)
 
 
-def _rows_of_answers(
-    written: Sequence[DocumentQuery], chunks: Sequence[Chunk], row_of: Mapping[int, int]
-) -> list[int]:
-    """Return the row of the chunk that answers each query.
+def _rows_of_answers(written: Sequence[DocumentQuery], chunks: Sequence[Chunk]) -> Ids:
+    """Return the row of the chunk that answers each query (h,).
 
     It is the first of its document for a query that the whole document answers.
     """
+    documents = {query.document_id for query in written if query.chunk_id is None}
     first_row_of: dict[int, int] = {}
-    for row, chunk in enumerate(chunks):
-        first_row_of.setdefault(chunk.document_id, row)
-    answers = []
-    for query in written:
+    for row in find_rows_of_documents(chunks, documents).tolist():
+        first_row_of.setdefault(chunks[row].document_id, row)
+    answers = find_chunk_rows(chunks, _list_answers(written))
+    for index, query in enumerate(written):
         if query.chunk_id is None:
-            answers.append(first_row_of[query.document_id])
-        else:
-            answers.append(row_of[query.chunk_id])
+            answers[index] = first_row_of[query.document_id]
     return answers
+
+
+def _list_answers(written: Sequence[DocumentQuery]) -> list[int]:
+    """Return the id of the chunk that answers each query, −1 where a whole document does."""
+    return [-1 if query.chunk_id is None else query.chunk_id for query in written]
 
 
 def written_for_stopping(
@@ -140,12 +144,14 @@ def written_for_stopping(
     all_documents = {query.document_id for query in queries}
     other_documents = {query.document_id for query in queries if query.split != "validation"}
     validation_documents = unrelated_documents(other_documents, related) & all_documents
-    present = {chunk.id for chunk in chunks} | {None}  # None: the whole document is the answer
     text_counts = Counter(query.text for query in written)
+    candidates = written_within(validation_documents, written)
+    rows = find_chunk_rows(chunks, _list_answers(candidates))
     usable = []
-    for query in written_within(validation_documents, written):
+    for query, row in zip(candidates, rows.tolist(), strict=True):
+        is_present = query.chunk_id is None or row >= 0
         # Two documents with the same title: neither is the only right answer.
-        if query.chunk_id in present and text_counts[query.text] == 1:
+        if is_present and text_counts[query.text] == 1:
             usable.append(query)
     return usable
 
@@ -154,11 +160,11 @@ def generated_for_stopping(
     queries: Sequence[Query], chunks: Sequence[Chunk], backend: str
 ) -> list[int]:
     """Return the rows of validation queries, made by a backend or imported, but not extractive."""
-    present = {chunk.id for chunk in chunks}
+    is_present = find_chunk_rows(chunks, [query.chunk_id for query in queries]) >= 0
     rows = []
     for row, query in enumerate(queries):
-        is_present = query.split == "validation" and query.chunk_id in present
-        if is_present and not is_extractive(query, backend):
+        is_usable = query.split == "validation" and is_present[row]
+        if is_usable and not is_extractive(query, backend):
             rows.append(row)
     return rows
 
@@ -168,7 +174,7 @@ def without_answers(hard: Ids, written: Sequence[DocumentQuery], chunks: Sequenc
 
     If a whole document answers a query, all of its chunks become −1.
     """
-    owners = np.array([chunk.document_id for chunk in chunks])
+    owners = document_ids_of(chunks)
     whole_answers = np.full(len(written), -1)  # (h,) ids of documents
     for row, query in enumerate(written):
         if query.chunk_id is None:

@@ -195,4 +195,4 @@ def test_a_server_that_dies_leaves_no_vectors_among_the_joined(
         np.testing.assert_allclose(
             encode_cached(encoder, HASHES, TEXTS, again)[:], server.joined(TEXTS, small), atol=2e-3
         )
-        assert again.damaged == 0
+        assert again.take_damaged() == 0

@@ -9,11 +9,13 @@ from hashlib import sha256
 
 import pytest
 from fixtures.records import build_chunk, build_document
+from fixtures.stored import put_document
 
 from engine.core.records import Chunk, Document, DocumentQuery, Origin
 from engine.evaluation.document_set import NearCopies, group_by_text, judgment_of
 from engine.evaluation.judgments import clusters_of
-from engine.queries.from_documents import strip_chunk
+from engine.project.store.store import Store
+from engine.queries.from_documents import strip_chunk, strip_chunks
 
 TEXT = (
     "Berths for visitors\nBoats pay. Berths for visitors lie north, said Berths, for  Visitors in"
@@ -86,6 +88,20 @@ def test_a_query_is_removed_from_the_chunks_of_its_document_that_hold_a_part_of_
         assert strip_chunk(other, [PLACED]) is other
 
 
+def test_queries_are_removed_from_many_chunks_as_from_few(store: Store) -> None:
+    rows = [put_document(store, ["One: fees of the harbour.", TEXT], path) for path in ("a", "b")]
+    put_document(store, ["Fees of the harbour for boats."], "c")
+    query = DocumentQuery("Fees of the harbour", "heading", None, rows[0], written_in=rows[1])
+    few = strip_chunks(store.chunks(), [query])
+    many = strip_chunks(store.chunks(in_memory=1), [query])
+    assert [one.embedded_text for one in few] == ["One: .", TEXT] * 2 + [
+        "Fees of the harbour for boats."
+    ]
+    assert [one.embedded_text for one in many] == [one.embedded_text for one in few]
+    assert [one.content_hash for one in many] == [one.content_hash for one in few]
+    assert few[0].content_hash == sha256(b"One: .").hexdigest()
+
+
 @pytest.mark.parametrize("at_once", [3, 100])
 def test_near_copies(at_once: int) -> None:
     chunks = [
@@ -103,7 +119,7 @@ def test_near_copies(at_once: int) -> None:
         for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
     ]
     query = asked("Fees of the harbour for boats")
-    copies = NearCopies(documents, chunks, [query], in_memory=at_once)
+    copies = NearCopies(documents, chunks, [query], [query], in_memory=at_once)
     assert copies.find_copies(query) == {2, 3, 5, 7, 8}
     whole = asked("Fees of the harbour for boats", origin="title", chunk_id=None)
     assert copies.find_copies(whole) == {3, 5, 7, 8}  # every chunk of its document answers
@@ -119,7 +135,7 @@ def test_who_links_with_a_query_for_its_text_is_not_wrong() -> None:
         chunk(4, 3, "Winter storage of hulls."),
     ]
     link = DocumentQuery("Winter storage", "link", None, 1, 4, 18, 2)
-    copies = NearCopies([document(row, "") for row in (1, 2, 3)], chunks, [link])
+    copies = NearCopies([document(row, "") for row in (1, 2, 3)], chunks, [link], [link])
     assert copies.find_copies(link) == {2}
 
 
@@ -139,9 +155,8 @@ def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:
     term = asked("Due date", origin="glossary")
     copied = [replace(one, chunk_id=2, document_id=2, written_in=2) for one in (first, term)]
     title = asked("Fees of boats", origin="title", chunk_id=None)
-    copies = NearCopies(
-        documents, chunks, [first, term, *copied, title]
-    )  # chunks as they are once all is taken out
+    queries = [first, term, *copied, title]
+    copies = NearCopies(documents, chunks, queries, queries)  # as once all is taken out
     assert copies.find_copies(first) == copies.find_copies(term) == {2}
     assert copies.find_copies(copied[0]) == {1}
     assert copies.find_copies(title) == {2, 3, 4}  # a longer title that has all its words
@@ -155,7 +170,7 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
     ]
     five = asked("red green blue white black")
     four = asked("red green blue grey")
-    copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four])
+    copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four], [five, four])
     assert copies.find_copies(five) == {2}
     assert copies.find_copies(four) == frozenset()
 

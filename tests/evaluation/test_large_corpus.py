@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partialmethod
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,20 +16,29 @@ import pytest
 from fixtures.pipeline import stage_here
 from fixtures.records import build_chunk
 
+from engine.core.records import Chunk
 from engine.core.systems import BASE, BM25
+from engine.encoders.embedding_cache import VectorCache
 from engine.evaluation import evaluating
+from engine.evaluation.candidates import Candidate
 from engine.evaluation.choosing import encoders
+from engine.evaluation.document_set import DocumentSet
 from engine.evaluation.evaluating import Evaluation
 from engine.evaluation.judgments import Judgment
 from engine.evaluation.lists.focused import FocusedSet
 from engine.evaluation.pool import draw_pool
 from engine.evaluation.query_sets import QuerySet
+from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
 from engine.lexical.filenames import FilenameMatch
+from engine.lexical.index import LexicalIndex
+from engine.lexical.stage import TITLES
+from engine.lexical.writing import ChunkAnalysis
+from engine.lexical.writing import StoredChunk as StoredTerms
 from engine.project.folder import ProjectFolder
 from engine.project.stage import StageContext
-from engine.project.store.artifact_info import EvaluationInfo
+from engine.project.store.artifact_info import AdapterInfo, EvaluationInfo, LexicalInfo
 from engine.project.store.chunks import StoredChunk
 from engine.project.store.store import Store
 
@@ -118,6 +129,78 @@ def test_in_a_sample_encoders_rank_as_among_all(
             assert part.ids >= set(bm25[bm25 >= 0].tolist())
         answers = [judgment.grades for judgment in queries.judgments if judgment.level == "chunk"]
         assert all(part.ids >= grades.keys() for grades in answers)
+
+
+@pytest.mark.parametrize("most", [100_000, FEW])
+def test_only_chunks_that_lost_a_title_are_analysed_again(
+    context: StageContext, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    analysed = list[int]()
+    analyse = ChunkAnalysis.analyse
+
+    def note(analysis: ChunkAnalysis, pairs: Iterable[tuple[int, str]]) -> Iterator[StoredTerms]:
+        for stored in analyse(analysis, pairs):
+            analysed.append(stored.id)
+            yield stored
+
+    built = list[Rankers]()
+    build = DocumentSet.build_rankers
+
+    def note_rankers(written: DocumentSet, *arguments: Any) -> Rankers:
+        built.append(build(written, *arguments))
+        return built[-1]
+
+    monkeypatch.setattr(ChunkAnalysis, "analyse", note)
+    monkeypatch.setattr(DocumentSet, "build_rankers", note_rankers)
+    work = Evaluation(context, most)
+    (written,) = [queries for queries in work.sets if queries.kind == "document"]
+    (rankers,) = built
+    documents: set[int] = set()
+    for judgment in written.judgments:
+        documents.update(judgment.grades)
+    own = [chunk.id for chunk in rankers.chunks if chunk.document_id in documents]
+    assert sorted(analysed) == own
+    assert 0 < len(own) < len(rankers.chunks)
+    titles = json.loads((context.project.folder_of(context.need(LexicalInfo)) / TITLES).read_text())
+    texts = []
+    for chunk in rankers.chunks:
+        title = "" if chunk.document_id in documents else titles[str(chunk.document_id)]
+        texts.append((chunk.id, f"{title}\n{chunk.embedded_text}"))
+    fresh = LexicalIndex.build(context.project.path / "fresh", texts, rankers.lexical.language)
+    assert list(rankers.lexical.stored()) == list(fresh.stored())
+
+
+def test_vectors_are_opened_once_and_read_once_if_only_queries_are_adapted(
+    context: StageContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = list[str]()
+    open_vectors = VectorCache.__init__
+
+    def note(cache: VectorCache, folder: Path, *arguments: Any, **options: Any) -> None:
+        opened.append(folder.name)
+        open_vectors(cache, folder, *arguments, **options)
+
+    read = list[int]()
+    read_vectors = Candidate.chunk_vectors
+
+    def note_read(candidate: Candidate, chunks: Sequence[Chunk]) -> np.ndarray:
+        read.append(len(chunks))
+        return read_vectors(candidate, chunks)
+
+    monkeypatch.setattr(VectorCache, "__init__", note)
+    monkeypatch.setattr(Candidate, "chunk_vectors", note_read)
+    evaluated = evaluate(context, FEW)
+    assert context.need(AdapterInfo).info.adapter_scope == "queries"
+    assert len(evaluated.work.rankers.weights) > 2
+    assert len(opened) == 1
+    assert read == [len(evaluated.ids)] * 2  # with and without the titles
+    read.clear()
+    monkeypatch.setattr(Candidate, "chunk_fingerprint", property(lambda candidate: candidate.name))
+    again = evaluate(context, FEW)
+    assert read == [len(evaluated.ids)] * 2 * len(evaluated.work.rankers.weights)
+    for queries, others in zip(evaluated.work.sets, again.work.sets, strict=True):
+        for name, ranking in queries.rankings.items():
+            np.testing.assert_array_equal(ranking, others.rankings[name])
 
 
 def test_questions_judged_where_lists_differ_are_ranked_among_all(

@@ -37,6 +37,7 @@ def context(
         judged=lambda: judged,
         queries=lambda: queries,
         documents=lambda: documents,
+        cached=lambda _name, compute: compute(),
         each_document=lambda: iter(documents),
         document=lambda number: documents[number - 1],
         artifact=lambda _: artifact,

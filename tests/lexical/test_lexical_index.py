@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +27,7 @@ from engine.core.platforms.files import try_remove_tree
 from engine.lexical import storage
 from engine.lexical.bm25 import length_table
 from engine.lexical.index import LexicalIndex
+from engine.lexical.writing import ChunkAnalysis, StoredChunk
 
 CHUNKS = [
     (10, "The pump PHX-121 must be serviced after every flight."),
@@ -264,6 +265,54 @@ def test_an_updated_index_equals_a_fresh_one(tmp_path: Path) -> None:
             np.testing.assert_array_equal(other.search(query, 50)[0], fresh.search(query, 50)[0])
             np.testing.assert_array_equal(other.search(query, 50)[1], fresh.search(query, 50)[1])
     assert list(index.stored()) == list(fresh.stored())
+
+
+def test_an_index_of_stored_terms_equals_a_fresh_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunks = [*random_chunks(60), (200, "Herr Strößner PHX-121"), (201, "Herr Größe PHX-121")]
+    languages = {200: "de", 201: "de", 300: "de"}
+    whole = LexicalIndex.build(tmp_path / "whole", chunks, "en", languages=languages)
+    whole = whole.updated(tmp_path / "linked", [(7, "a b")], [0, 1], languages, 10, 0.5)
+    added = [(300, "Der neue Herr"), (2, "replaced wordb PHX-121")]
+    copied = [key for key in (*range(3, 40), 200) if key != 7]
+    texts = dict(chunks)
+    wanted = [(key, texts[key]) for key in copied] + added
+    fresh = LexicalIndex.build(tmp_path / "fresh", wanted, "en", languages=languages)
+    analysed = list[int]()
+    analyse = ChunkAnalysis.analyse
+
+    def note(analysis: ChunkAnalysis, pairs: Iterable[tuple[int, str]]) -> Iterator[StoredChunk]:
+        for stored in analyse(analysis, pairs):
+            analysed.append(stored.id)
+            yield stored
+
+    monkeypatch.setattr(ChunkAnalysis, "analyse", note)
+    index = whole.extracted(tmp_path / "part", np.array(copied), added, languages)
+    assert analysed == [300, 2]
+    assert list(index.stored()) == list(fresh.stored())
+    assert index.manifest.languages == fresh.manifest.languages == {"de": 2, "en": 37}
+    texts_asked = [
+        "worda wordb",
+        "Stroessner",
+        "Groesse",
+        "PHX-121 replaced",
+        "neue Herr",
+        texts[9],
+    ]
+    for query in texts_asked:
+        for mine, right in zip(index.search(query, 50), fresh.search(query, 50), strict=True):
+            np.testing.assert_array_equal(mine, right)
+        np.testing.assert_array_equal(
+            index.scores(query, index.ids()), fresh.scores(query, fresh.ids())
+        )
+    for mine, right in zip(
+        index.search_many(texts_asked * 40, 100),
+        fresh.search_many(texts_asked * 40, 100),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine[0], right[0])
+        np.testing.assert_array_equal(mine[1], right[1])
 
 
 def test_a_large_index_is_updated_by_links_and_counts_what_is_left(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,6 +81,10 @@ def test_capping_is_a_seeded_choice_that_hardly_changes_when_queries_come() -> N
     assert cap_queries(keys[:3], 50) == [0, 1, 2]
 
 
+def store_of(documents: Sequence[Document]) -> Any:
+    return SimpleNamespace(documents=lambda: documents, cached=lambda _name, compute: compute())
+
+
 def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     """Of a single article's entries that are held out, none may only stop the training: nothing
     could be served.
@@ -98,7 +103,7 @@ def test_what_is_in_use_is_decided_before_when_to_stop() -> None:
     alone = 0
     for seed in range(40):
         context: Any = SimpleNamespace(
-            store=SimpleNamespace(documents=lambda: documents),
+            store=store_of(documents),
             settings=validate({"training": {"seed": seed}, "evaluation": {"heldout_share": 0.15}}),
         )
         sides = {
@@ -208,9 +213,7 @@ def test_versions_that_are_most_of_a_project_are_of_one_text(shared: int, alike:
 def test_versions_and_mails_of_a_thread_are_not_parted() -> None:
     documents = [numbered(n, f"{n}.eml", str(n), f"Re: Berth {n // 3}") for n in range(90)]
     queries = [Query(str(n), "question", n, n, "", "train") for n in range(90)]
-    context: Any = SimpleNamespace(
-        store=SimpleNamespace(documents=lambda: documents), settings=validate({})
-    )
+    context: Any = SimpleNamespace(store=store_of(documents), settings=validate({}))
     sides = {query.document_id: query.split for query in split_queries(context, queries, [])}
     assert {*sides.values()} == set(SIDES)
     assert all(sides[3 * n] == sides[3 * n + 1] == sides[3 * n + 2] for n in range(30))
@@ -225,7 +228,7 @@ def test_validation_queries_of_a_file_stay_and_all_other_imported_ones_are_train
     generated = [Query(f"g{n}", "question", n, n, "") for n in range(60)]
     chosen: list[tuple[Any, ...]] = []
     context: Any = SimpleNamespace(
-        store=SimpleNamespace(documents=lambda: documents),
+        store=store_of(documents),
         settings=validate({}),
         report_choice=lambda *one: chosen.append(one),
     )

@@ -225,6 +225,7 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
         judged=lambda: judged,
         queries=lambda: queries,
         documents=lambda: copies,
+        cached=lambda _name, compute: compute(),
         each_document=lambda: iter(copies),
         document=lambda number: copies[number - 1],
         artifact=lambda _: None,

@@ -163,7 +163,7 @@ def test_grades_are_an_input_of_the_training(graded: GradedProject) -> None:
 
 def test_graded_answers_leave_held_out_chunks_out(graded: GradedProject) -> None:
     chunks = graded.chunks
-    answers = graded_answers(graded.project, graded.queries, chunks, graded.store.documents())
+    answers = graded_answers(graded.snapshot, graded.queries, chunks)
     assert answers == {
         graded.query.text: {chunks[graded.asked].id: 1, chunks[graded.trainable].id: 2}
     }
@@ -193,7 +193,9 @@ def test_documents_with_graded_answers_or_their_titles_are_not_untrained(
         for document in documents
     ]
     monkeypatch.setattr(type(store), "documents", lambda _store: titled)
-    untrained = find_untrained(graded.snapshot, graded.chunks, titles)
+    with closing(graded.project.store()) as opened:
+        snapshot = replace(graded.snapshot, store=opened)
+        untrained = find_untrained(snapshot, graded.chunks, titles)
     left = {title.document_id for title in untrained}
     assert left == found - {free}, "nor what shares its title with what was trained on"
 

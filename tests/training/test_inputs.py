@@ -207,7 +207,8 @@ def test_several_lists_are_drawn_of_each_ranking() -> None:
     found = (np.arange(10, 30), np.linspace(9, 1, 20, dtype=np.float32))
     ranked = RankedLists.from_lists([5, 6], [found, found])
     context: Any = SimpleNamespace(settings=validate({"ranking": {"m": 4, "lists_per_query": 3}}))
-    lists = sampled_lists(context, ranked, [0, 1], {chunk: chunk - 10 for chunk in range(10, 30)})
+    chunks = [build_chunk("a", chunk_id) for chunk_id in range(10, 30)]
+    lists = sampled_lists(context, ranked, [0, 1], chunks)
     assert lists.queries.tolist() == [0, 0, 0, 1, 1, 1]
     assert lists.chunks.shape == (6, 4)
     assert len({tuple(row) for row in lists.chunks.tolist()}) > 1

@@ -265,7 +265,7 @@ def _measure_encoder(context: StageContext, changes: dict[str, Any]) -> EncoderT
 
 
 def build_sets(
-    context: StageContext, chunks: list[Chunk], most: int = IN_MEMORY
+    context: StageContext, chunks: Sequence[Chunk], most: int = IN_MEMORY
 ) -> list[tuple[QuerySet, Rankers]]:
     """Return the usable query sets on the ladder, each with the rankers of its corpus.
 

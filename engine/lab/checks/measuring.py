@@ -11,7 +11,6 @@ from typing import Any
 from engine.core.arrays import Doubles, Floats
 from engine.core.events import Event
 from engine.core.figures import Interval
-from engine.core.records import Chunk
 from engine.core.systems import IN_USE
 from engine.evaluation.candidates import Candidate
 from engine.evaluation.lists.focused import split_focused
@@ -91,7 +90,7 @@ class Lab:
         self._options = options
         self._seed = context.settings.training.seed
         self._sampling = options.sampling(self._seed)
-        self._chunks: list[Chunk] = context.store.chunks()
+        self._chunks = context.store.chunks()
         self._rankers = Rankers(context, self._chunks, build_plain_index(context, self._chunks))
         self._sets, _ = split_focused(
             context, build_query_sets(context, self._chunks), self._chunks

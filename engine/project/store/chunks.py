@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from engine.core.records import Chunk
 from engine.project.store.artifacts import ArtifactTables
@@ -18,7 +18,8 @@ from engine.project.store.connection import guarded, note_damage
 from engine.project.store.schema import NOTE_CONTENTS, assignments, placeholders
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
     from engine.core.arrays import Ids
 
@@ -94,6 +95,100 @@ class StoredChunk(Chunk):
 def is_unread(chunk: Chunk) -> bool:
     """Return whether a chunk's fields are read on access; those of a copy by `replace` are not."""
     return hasattr(chunk, "_read")
+
+
+class StoredChunks(Sequence[Chunk]):
+    """Many chunks in order of id: arrays of their keys, and other fields that are read on access.
+
+    A million `StoredChunk` take seconds and 400 MB; functions that need all keys use the arrays
+    (`chunk_ids_of`, `document_ids_of`).
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        document_ids: Ids,
+        content_hashes: NDArray[np.bytes_],
+        read: Callable[[int], Chunk],
+        changed: Mapping[int, Chunk] = MappingProxyType({}),
+    ) -> None:
+        """Hold the keys (n,) of n chunks.
+
+        `read`: returns the whole chunk with an id. `changed`: row → the chunk in place of the
+        stored one.
+        """
+        self.ids = ids
+        self.document_ids = document_ids
+        self._content_hashes = content_hashes
+        self._read = read
+        self._changed = changed
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, row: int) -> Chunk: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Chunk]: ...
+    def __getitem__(self, row: int | slice) -> Chunk | list[Chunk]:
+        if isinstance(row, slice):
+            return [self[index] for index in range(*row.indices(len(self)))]
+        chunk_id = int(self.ids[row])  # raises IndexError
+        if row < 0:
+            row += len(self)
+        if row in self._changed:
+            return self._changed[row]
+        content_hash = self._content_hashes[row].decode()
+        return StoredChunk.of(chunk_id, int(self.document_ids[row]), content_hash, self._read)
+
+    def changed(self, chunks: Mapping[int, Chunk]) -> StoredChunks:
+        """Return these chunks with others in some rows, which have the same keys but for hashes."""
+        changed = {**self._changed, **chunks}
+        return StoredChunks(self.ids, self.document_ids, self._content_hashes, self._read, changed)
+
+
+def chunk_ids_of(chunks: Sequence[Chunk]) -> Ids:
+    """Return the ids of chunks (n,), in their order."""
+    import numpy as np
+
+    if isinstance(chunks, StoredChunks):
+        return chunks.ids
+    return np.array([chunk.id for chunk in chunks], np.int64)
+
+
+def document_ids_of(chunks: Sequence[Chunk]) -> Ids:
+    """Return the document ids of chunks (n,), in their order."""
+    import numpy as np
+
+    if isinstance(chunks, StoredChunks):
+        return chunks.document_ids
+    return np.array([chunk.document_id for chunk in chunks], np.int64)
+
+
+def find_chunk_rows(chunks: Sequence[Chunk], ids: ArrayLike) -> Ids:
+    """Return the row in `chunks` of each chunk id, in the shape of `ids`; −1 if it is not there.
+
+    Chunks have distinct ids, in any order.
+    """
+    import numpy as np
+
+    wanted = np.asarray(ids, np.int64)
+    known = chunk_ids_of(chunks)
+    if not len(known):
+        return np.full(wanted.shape, -1, np.int64)
+    order = np.argsort(known, kind="stable")
+    known = known[order]
+    # Without the last one, an id beyond all known ones gets a valid place, too.
+    places = np.searchsorted(known[:-1], wanted)
+    return np.where(known[places] == wanted, order[places], -1)
+
+
+def find_rows_of_documents(chunks: Sequence[Chunk], document_ids: Collection[int]) -> Ids:
+    """Return the rows in `chunks` of all chunks of some documents, ascending."""
+    import numpy as np
+
+    wanted = np.fromiter(document_ids, np.int64, len(document_ids))
+    return np.flatnonzero(np.isin(document_ids_of(chunks), wanted))
 
 
 def sample_indices(total: int, seed: int, needed: Iterable[ArrayLike] = (), most: int = 0) -> Ids:
@@ -268,6 +363,22 @@ class ChunkTables(ArtifactTables):
             "SELECT group_concat(id) FROM (SELECT id FROM chunks WHERE live ORDER BY id)"
         )
         return np.fromstring(ids or "", np.int64, sep=",")
+
+    def stored_chunks(self) -> StoredChunks:
+        """Return all live chunks in order of id, each of which is read on access."""
+        import numpy as np
+
+        # Strings, as in `chunk_ids`.
+        [(ids, document_ids, content_hashes)] = self._fetch(
+            """SELECT group_concat(id), group_concat(document_id), group_concat(content_hash)
+            FROM (SELECT id, document_id, content_hash FROM chunks WHERE live ORDER BY id)"""
+        )
+        return StoredChunks(
+            np.fromstring(ids or "", np.int64, sep=","),
+            np.fromstring(document_ids or "", np.int64, sep=","),
+            np.array((content_hashes or "").encode().split(b",")),
+            self.chunk,
+        )
 
     def chunk_ids_in(self, documents: Iterable[int]) -> list[int]:
         """Return the ids of the live chunks of some documents."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal, TypeVar, cast
 
 from engine.core.records import Chunk
 from engine.project.store.artifact_info import (
@@ -16,12 +16,13 @@ from engine.project.store.artifact_info import (
     VectorsInfo,
 )
 from engine.project.store.artifacts import INCOMPLETE
-from engine.project.store.chunks import IN_MEMORY, ChunkTables, StoredChunk
+from engine.project.store.chunks import IN_MEMORY, ChunkTables
 from engine.project.store.connection import guarded
 from engine.project.store.documents import DocumentTables
 from engine.project.store.files import LEFT_OUT, FileTables
 from engine.project.store.queries import QueryTables
 
+Value = TypeVar("Value")
 CountedRows = Literal[
     "files", "skipped", "quarantined", "documents", "chunks", "queries", "judged_queries"
 ]
@@ -45,18 +46,17 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
     Not shared between threads. Every method may raise DamagedError or ResourceError.
     """
 
-    # Name of a hash → the state of the database when it was computed, and the hash.
-    _fingerprints: Mapping[str, tuple[tuple[int, int], str]] = MappingProxyType({})
+    # Name of a value → the state of the database when it was computed, and the value.
+    _cached: Mapping[str, tuple[tuple[int, int], Any]] = MappingProxyType({})
 
-    def chunks(self, in_memory: int = IN_MEMORY) -> list[Chunk]:
+    def chunks(self, in_memory: int = IN_MEMORY) -> Sequence[Chunk]:
         """Return all live chunks in order of id.
 
         More than `in_memory` are read on access, while the store is open.
         """
-        keys = self.chunk_keys()
-        if len(keys) <= in_memory:
+        if self.count("chunks") <= in_memory:
             return list(self.each_chunk())
-        return [StoredChunk.of(*key, self.chunk) for key in keys]
+        return self.stored_chunks()
 
     def count(self, rows: CountedRows) -> int:
         """Count live rows of one kind."""
@@ -99,21 +99,29 @@ class Store(FileTables, DocumentTables, ChunkTables, QueryTables):
         return self._hash_lines("titles", read_lines)
 
     def _hash_lines(self, name: str, read_lines: Callable[[], Iterable[str]]) -> str:
-        """Return the hash of some lines, cached until any connection commits a change.
+        """Return the hash of some lines, `cached` by a name."""
 
-        Several stages ask for the same hash.
+        def hash_lines() -> str:
+            digest = hashlib.sha256()
+            for line in read_lines():
+                digest.update(line.encode("utf-8", "replace"))
+            return digest.hexdigest()[:16]
+
+        return self.cached(name, hash_lines)
+
+    def cached(self, name: str, compute: Callable[[], Value]) -> Value:
+        """Return what `compute` returns, cached by a name until any connection commits a change.
+
+        Several steps of a stage ask for the same value.
         """
         # The first number changes with commits of other connections, the second with those of this.
         state = (self.version(), self._db.total_changes)
-        cached_state, cached_value = self._fingerprints.get(name, (None, ""))
+        cached_state, cached_value = self._cached.get(name, (None, None))
         if cached_state == state and not self._db.in_transaction:
-            return cached_value
-        digest = hashlib.sha256()
-        for line in read_lines():
-            digest.update(line.encode("utf-8", "replace"))
-        value = digest.hexdigest()[:16]
+            return cast(Value, cached_value)
+        value = compute()
         if not self._db.in_transaction:
-            self._fingerprints = {**self._fingerprints, name: (state, value)}
+            self._cached = {**self._cached, name: (state, value)}
         return value
 
     def purge_dead(self) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.records import Chunk, Query
 from engine.project.stage import StageContext
-from engine.project.store.chunks import IN_MEMORY, sample_indices
+from engine.project.store.chunks import IN_MEMORY, find_chunk_rows, sample_indices
 from engine.queries.rejection import Filtered, Reason, Rejected
 
 if TYPE_CHECKING:
@@ -116,8 +116,7 @@ def base_ranks(
     from engine.encoders.for_project import chunk_vectors, load_encoder
 
     encoder = load_encoder(context)
-    positions = {chunk.id: position for position, chunk in enumerate(chunks)}
-    sources = np.array([positions[query.chunk_id] for query in queries])
+    sources = find_chunk_rows(chunks, [query.chunk_id for query in queries])
     seed = context.settings.training.seed
     sampled = sample_indices(len(chunks), seed, [sources], most=sample_size)
     sampled_chunks = [chunks[position] for position in sampled]

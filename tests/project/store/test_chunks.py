@@ -11,7 +11,14 @@ from fixtures.stored import chunk, document, put_document, put_file
 
 from engine.core.errors import DamagedError
 from engine.core.records import Chunk
-from engine.project.store.chunks import StoredChunk, sample_indices
+from engine.project.store.chunks import (
+    StoredChunk,
+    chunk_ids_of,
+    document_ids_of,
+    find_chunk_rows,
+    find_rows_of_documents,
+    sample_indices,
+)
 from engine.project.store.store import Store
 
 
@@ -44,6 +51,40 @@ def test_chunks_of_many_are_read_when_they_are_wanted(store: Store, asked: list[
     assert store.chunk(whole[0].id) == whole[0]
     changed = replace(found[2], embedded_text="other")
     assert (changed.id, changed.text, changed.embedded_text) == (whole[2].id, "three", "other")
+
+
+def test_rows_are_found_by_id_and_document_without_reading_a_chunk(
+    store: Store, asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = put_document(store, ["one", "two", "three"])
+    second = put_document(store, ["four", "five"], "b.txt")
+    store.replace_chunks(first, [chunk(0, "one"), chunk(1, "six"), chunk(2, "three")])
+    whole = store.chunks()
+    stored = store.chunks(in_memory=1)
+    monkeypatch.setattr(StoredChunk, "of", lambda *_: pytest.fail("a chunk was made"))
+    shuffled = [whole[row] for row in (3, 0, 4, 1, 2)]
+    for chunks in (whole, stored, shuffled):
+        ids = chunk_ids_of(chunks).tolist()
+        wanted = np.array([[ids[4], 999], [-1, ids[0]]])
+        assert find_chunk_rows(chunks, wanted).tolist() == [[4, -1], [-1, 0]]
+        owners = document_ids_of(chunks).tolist()
+        rows = find_rows_of_documents(chunks, {second, 99}).tolist()
+        assert rows == [row for row, owner in enumerate(owners) if owner == second]
+    assert chunk_ids_of(stored).tolist() == [one.id for one in whole]
+    assert document_ids_of(stored).tolist() == [first, first, second, second, first]
+    assert find_chunk_rows([], [1]).tolist() == [-1]
+    assert asked == []
+
+
+def test_some_of_many_chunks_are_replaced(store: Store) -> None:
+    put_document(store, ["one", "two", "three"])
+    stored = store.stored_chunks()
+    other = replace(stored[1], embedded_text="other", content_hash="changed")
+    changed = stored.changed({1: other}).changed({2: replace(stored[2], text="last")})
+    assert [one.embedded_text for one in changed] == ["one", "other", "three"]
+    assert [one.text for one in changed[1:]] == ["two", "last"]
+    assert changed[-2] is other
+    assert [one.embedded_text for one in stored] == ["one", "two", "three"]
 
 
 def test_a_chunk_that_is_gone_is_damage(store: Store) -> None:

@@ -18,6 +18,7 @@ from engine.lexical.languages import language_of
 from engine.project.store.artifact_info import CorpusInfo, QueriesInfo
 from engine.project.store.artifacts import INCOMPLETE, Artifact
 from engine.project.store.store import Store
+from engine.queries.heldout import related_in
 
 
 def test_records_come_back_as_they_were(store: Store) -> None:
@@ -47,6 +48,38 @@ def test_records_come_back_as_they_were(store: Store) -> None:
     assert store.document(99) is None
     with fails(DamagedError, "database-damaged", "project.db"):
         store.document_card(99)
+
+
+def test_a_value_is_computed_again_after_each_commit(store: Store) -> None:
+    computed = list[int]()
+
+    def count() -> int:
+        computed.append(len(store.documents()))
+        return computed[-1]
+
+    def ask() -> list[int]:
+        return [store.cached("documents", count) for _ in range(2)]
+
+    assert (ask(), computed) == ([0, 0], [0])
+    put_document(store, ["one"])
+    assert (ask(), computed) == ([1, 1], [0, 1])
+    with closing(Store.open(store.path)) as other:
+        put_document(other, ["two"], "b.md")
+    assert (ask(), computed) == ([2, 2], [0, 1, 2])
+    with store.transaction():
+        assert (ask(), computed) == ([2, 2], [0, 1, 2, 2, 2])  # may still be rolled back
+
+
+def test_documents_are_related_anew_after_a_change(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (put_document(store, ["one"], path) for path in ("a.md", "b.md", "c.md"))
+    assert related_in(store) == {first: first, second: first, third: first}  # equal contents
+    with store.transaction():
+        store.drop_document(first)
+    assert related_in(store) == {second: second, third: second}
+    monkeypatch.setattr(Store, "documents", lambda _store: pytest.fail("read again"))
+    assert related_in(store) == {second: second, third: second}
 
 
 def test_a_list_of_languages_at_the_top_of_a_page_does_not_decide_its_language(
