@@ -31,9 +31,9 @@ from engine.evaluation.query_sets import QuerySet
 from engine.evaluation.rankers import Rankers
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import query_sets_of, verdict_of
+from engine.lexical import stage
 from engine.lexical.filenames import FilenameMatch
 from engine.lexical.index import LexicalIndex
-from engine.lexical.stage import TITLES
 from engine.lexical.writing import ChunkAnalysis
 from engine.lexical.writing import StoredChunk as StoredTerms
 from engine.project.folder import ProjectFolder
@@ -131,18 +131,25 @@ def test_in_a_sample_encoders_rank_as_among_all(
         assert all(part.ids >= grades.keys() for grades in answers)
 
 
-@pytest.mark.parametrize("most", [100_000, FEW])
-def test_only_chunks_that_lost_a_title_are_analysed_again(
-    context: StageContext, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    analysed = list[int]()
+@pytest.fixture
+def analysed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The ids of the chunks that are analysed for a BM25 index."""
+    ids = list[int]()
     analyse = ChunkAnalysis.analyse
 
     def note(analysis: ChunkAnalysis, pairs: Iterable[tuple[int, str]]) -> Iterator[StoredTerms]:
         for stored in analyse(analysis, pairs):
-            analysed.append(stored.id)
+            ids.append(stored.id)
             yield stored
 
+    monkeypatch.setattr(ChunkAnalysis, "analyse", note)
+    return ids
+
+
+@pytest.mark.parametrize("most", [100_000, FEW])
+def test_only_chunks_that_lost_a_title_are_analysed_again(
+    context: StageContext, analysed: list[int], monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
     built = list[Rankers]()
     build = DocumentSet.build_rankers
 
@@ -150,7 +157,6 @@ def test_only_chunks_that_lost_a_title_are_analysed_again(
         built.append(build(written, *arguments))
         return built[-1]
 
-    monkeypatch.setattr(ChunkAnalysis, "analyse", note)
     monkeypatch.setattr(DocumentSet, "build_rankers", note_rankers)
     work = Evaluation(context, most)
     (written,) = [queries for queries in work.sets if queries.kind == "document"]
@@ -161,13 +167,23 @@ def test_only_chunks_that_lost_a_title_are_analysed_again(
     own = [chunk.id for chunk in rankers.chunks if chunk.document_id in documents]
     assert sorted(analysed) == own
     assert 0 < len(own) < len(rankers.chunks)
-    titles = json.loads((context.project.folder_of(context.need(LexicalInfo)) / TITLES).read_text())
+    titles = json.loads(
+        (context.project.folder_of(context.need(LexicalInfo)) / stage.TITLES).read_text()
+    )
     texts = []
     for chunk in rankers.chunks:
         title = "" if chunk.document_id in documents else titles[str(chunk.document_id)]
         texts.append((chunk.id, f"{title}\n{chunk.embedded_text}"))
     fresh = LexicalIndex.build(context.project.path / "fresh", texts, rankers.lexical.language)
     assert list(rankers.lexical.stored()) == list(fresh.stored())
+
+
+def test_terms_of_another_version_are_not_copied(
+    context: StageContext, analysed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stage, "VERSION", stage.VERSION + 1)
+    work = Evaluation(context)
+    assert sorted(analysed) == [chunk.id for chunk in work.chunks]
 
 
 def test_vectors_are_opened_once_and_read_once_if_only_queries_are_adapted(
