@@ -471,6 +471,6 @@ def read_max_tokens(transformer: Path) -> int:
 
 
 def _is_length(value: object) -> TypeGuard[int]:
-    """Tell whether a value of a configuration is a length limit in tokens."""
+    """Return whether a value of a configuration is a length limit in tokens."""
     # A tokenizer without a limit has a model_max_length of 10**30.
     return isinstance(value, int) and 0 < value < 10**9

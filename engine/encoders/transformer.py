@@ -213,7 +213,7 @@ def length_batches(
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error of torch or Python means that memory ran out."""
+    """Return whether an error of torch or Python means that memory ran out."""
     import torch
 
     if isinstance(error, MemoryError | torch.OutOfMemoryError):

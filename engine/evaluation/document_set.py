@@ -275,7 +275,7 @@ def _read_names(documents: Iterable[Document]) -> dict[int, set[Label]]:
 
 
 def _answers(chunk: Chunk, query: DocumentQuery) -> bool:
-    """Tell whether a query was written for a chunk, or for its whole document."""
+    """Return whether a query was written for a chunk, or for its whole document."""
     if query.chunk_id is None:
         return chunk.document_id == query.document_id
     return chunk.id == query.chunk_id

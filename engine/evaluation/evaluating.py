@@ -254,7 +254,7 @@ class Evaluation:
         self._context.report_choice("reranker", outcome, self.reranker.reason)
 
     def _is_untrained(self) -> bool:
-        """Tell whether the best checkpoint is the one before the first step, which equals base.
+        """Return whether the best checkpoint is the one before the first step, which equals base.
 
         With a small model, in hyperbolic space and after pre-training, step 0 differs from base.
         """

@@ -91,7 +91,7 @@ class CompactTexts:
         return occurrences
 
     def _matches(self, position: int, codes: Codes) -> bool:
-        """Tell whether the corpus holds these code points at a position."""
+        """Return whether the corpus holds these code points at a position."""
         return np.array_equal(self._text[position : position + len(codes)], codes)
 
     def _locate(self, position: int) -> tuple[int, int]:

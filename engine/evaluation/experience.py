@@ -98,11 +98,11 @@ class Recipe:
     examples: int = 1920
 
     def trains_the_same(self, other: Recipe) -> bool:
-        """Tell whether both train the same weights by the same loss."""
+        """Return whether both train the same weights by the same loss."""
         return replace(other, learning_rate=self.learning_rate, examples=self.examples) == self
 
     def is_like(self, other: Recipe) -> bool:
-        """Tell whether both train about as much."""
+        """Return whether both train about as much."""
         rate = self.learning_rate / other.learning_rate
         examples = self.examples / other.examples
         same_rate = 1 / LIKE_RATE <= rate <= LIKE_RATE

@@ -91,7 +91,7 @@ class MarkedQuery:
 
 
 def _is_short(text: str) -> bool:
-    """Tell whether a text may occur in other documents by chance."""
+    """Return whether a text may occur in other documents by chance."""
     return len("".join(text.split())) <= SHORT
 
 
@@ -158,7 +158,7 @@ def format_line(query: MarkedQuery) -> str:
 
 
 def is_generated(store: Store, text: str) -> bool:
-    """Tell whether a query was made from the documents."""
+    """Return whether a query was made from the documents."""
     return question_key(text) in {question_key(query.text) for query in store.queries()}
 
 

@@ -166,7 +166,7 @@ def _compare_systems(
 
 
 def proves_nothing(queries: QuerySet, selection: Selection) -> bool:
-    """Tell whether queries may favour some systems, and no encoder in use was proved on them.
+    """Return whether queries may favour some systems, and no encoder in use was proved on them.
 
     These are queries made from the documents, or of a kind that was trained on.
     """

@@ -112,7 +112,7 @@ class Evidence:
         return max(of_enough_documents, queries_to_decide(points / 100, max(spreads)))
 
     def suffices(self, reference: str) -> bool:
-        """Tell whether this evidence has the last word: it would show a gain of `DIFFERENCE`."""
+        """Return whether this evidence has the last word: it would show a gain of `DIFFERENCE`."""
         return self.rung in CERTIFYING and self.queries >= self.count_needed(reference)
 
     @property

@@ -399,7 +399,7 @@ class EncoderChooser:
 
 
 def _measures_shares(evidence: Evidence, option: Option) -> bool:
-    """Tell whether evidence may choose between shares, and measures an option by enough queries."""
+    """Return whether evidence may choose between shares, and has enough queries for an option."""
     enough = evidence.queries >= MIN_FOR_SPREAD
     return evidence.rung in DECIDE_SHARE and enough and option.name in evidence.systems
 

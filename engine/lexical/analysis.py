@@ -140,7 +140,7 @@ class Analyzer:
             yield from date.codes
 
     def _is_in_sequences(self, word: str) -> bool:
-        """Tell whether a word forms a sequence with the number after it; stop words do not."""
+        """Return whether a word forms a sequence with the number after it; stop words do not."""
         if self._stop_words is None:
             return not _is_stop_word_somewhere(word)
         return bool(self.analyse_compound(word).words)
@@ -219,7 +219,7 @@ class Analyzer:
             return self._prefix + (stem or form)
 
     def _is_stop_word(self, word: str) -> bool:
-        """Tell whether a word is a stop word. The caller holds the lock."""
+        """Return whether a word is a stop word. The caller holds the lock."""
         return self._stop_words is not None and not self._stop_words.analyze(word)
 
 
@@ -228,7 +228,7 @@ _STOP_WORDS_LOCK = Lock()
 
 @lru_cache(maxsize=100_000)
 def _is_stop_word_somewhere(word: str) -> bool:
-    """Tell whether a word is a stop word in any language."""
+    """Return whether a word is a stop word in any language."""
     with _STOP_WORDS_LOCK:
         return any(not stop_words.analyze(word) for stop_words in _all_stop_words())
 

@@ -177,7 +177,7 @@ def fold(word: str) -> str:
 
 
 def _drops_accent(letter: str) -> bool:
-    """Tell whether an accent is dropped after this letter, which is Latin, Greek or empty."""
+    """Return whether an accent is dropped after this letter, which is Latin, Greek or empty."""
     is_greek = "\u0370" <= letter < "\u0400"
     return is_greek or letter.isascii()
 
@@ -266,7 +266,7 @@ def _format_fraction(fraction: re.Match[str]) -> str:
 
 
 def has_humps(text: str) -> bool:
-    """Tell whether a text has a word such as getUserName."""
+    """Return whether a text has a word such as getUserName."""
     return _HUMP.search(text) is not None
 
 

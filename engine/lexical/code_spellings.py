@@ -24,7 +24,7 @@ _NUMBER_END = ".0"
 
 
 def has_longer_code(analyzer: Analyzer, code: str, text: str) -> bool:
-    """Tell whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
+    """Return whether a text contains a code as part of a longer one: `PHX-121` in `PHX-121/B`."""
     # `20310412` alone is a day with other parts than in `IMG_20310412_Scan`: search for it as text.
     if re.search(rf"(?<![^\W_]){re.escape(code)}(?![^\W_])", text, re.IGNORECASE):
         return True
@@ -102,5 +102,5 @@ def _strip_marks(code: str) -> str:
 
 
 def _is_identifier(code: str) -> bool:
-    """Tell whether the marks of a code may be ignored, unlike the point of an amount."""
+    """Return whether the marks of a code may be ignored, unlike the point of an amount."""
     return not code.replace(".", "", 1).isdigit()

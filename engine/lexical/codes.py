@@ -22,17 +22,17 @@ _MIN_NUMBER = 5
 
 
 def is_code(term: str) -> bool:
-    """Tell whether a term stands for a whole code rather than for a word."""
+    """Return whether a term stands for a whole code rather than for a word."""
     return _JOINER.search(term) is not None
 
 
 def is_joined(code: str) -> bool:
-    """Tell whether a code stands for words that may be written as one, such as `e-mail`."""
+    """Return whether a code stands for words that may be written as one, such as `e-mail`."""
     return code.startswith(JOINT)
 
 
 def is_whole(code: str) -> bool:
-    """Tell whether a code is one that somebody typed, such as PHX-121, not made of words."""
+    """Return whether a code is one that somebody typed, such as PHX-121, not made of words."""
     return not is_joined(code) and not is_sequence(code)
 
 
@@ -47,7 +47,7 @@ def find_joined(terms: Iterable[str]) -> set[str]:
 
 
 def is_number(word: str) -> bool:
-    """Tell whether a word is a number that is long enough to count as a code."""
+    """Return whether a word is a number that is long enough to count as a code."""
     return word.isdigit() and len(word) >= _MIN_NUMBER
 
 
@@ -57,5 +57,5 @@ def strip_language(term: str) -> str:
 
 
 def is_in_another_language(term: str) -> bool:
-    """Tell whether a term belongs to another language than the corpus' main one."""
+    """Return whether a term belongs to another language than the corpus' main one."""
     return ":" in term

@@ -110,18 +110,18 @@ def find_other_number(vocabulary: Vocabulary, word: str) -> str:
 
 
 def has_compounds(vocabulary: Vocabulary, word: str) -> bool:
-    """Tell whether a word stands for compounds, for its parts, or for its singular or plural."""
+    """Return whether a word stands for compounds, for its parts, or for its singular or plural."""
     lookups = (find_compounds, split_compound, find_other_number)
     return any(look_up(vocabulary, word) for look_up in lookups)
 
 
 def _is_looked_up(vocabulary: Vocabulary, word: str) -> bool:
-    """Tell whether compounds are looked for: for a word of some length that no chunk contains."""
+    """Return whether compounds are looked for: for a word of some length that no chunk contains."""
     if len(fold(normalise(word))) < _MIN_LENGTH or not word.isalpha():
         return False
     return _has_compounds(vocabulary) and not vocabulary.contains(word)
 
 
 def _has_compounds(vocabulary: Vocabulary) -> bool:
-    """Tell whether some chunks are in a language with compounds, and terms may be listed."""
+    """Return whether some chunks are in a language with compounds, and terms may be listed."""
     return vocabulary.is_listed and not LANGUAGES.isdisjoint(vocabulary.languages)

@@ -102,7 +102,7 @@ def language_of(text: str) -> str:
 
 
 def _has_language(text: str) -> bool:
-    """Tell whether a text has enough letters and is not mostly numbers and codes, as in a table.
+    """Return whether a text has enough letters and is not mostly numbers and codes, as in a table.
 
     A guess at the language of a table would depend on a few names.
     """

@@ -84,7 +84,7 @@ class _MatchFinder:
         return _merge(spans)
 
     def _matches(self, terms: Iterable[str]) -> bool:
-        """Tell whether the query contains any of these terms."""
+        """Return whether the query contains any of these terms."""
         return not self._terms.isdisjoint(terms)
 
     def _find_times_and_dates(self, text: str) -> Iterator[Span]:
@@ -125,14 +125,14 @@ class _MatchFinder:
         return self._find_in_words(clean) or whole
 
     def _matches_day(self, codes: Iterable[str]) -> bool:
-        """Tell whether the query has the month of a day in `codes`, or the day without its year."""
+        """Return whether the query has the month of a day in `codes`, or a day without its year."""
         if not self._sequences:
             return False
         days = filter(DAY.fullmatch, codes)
         return any(map(self._matches, map(sequences.find_in_day, days)))
 
     def _matches_spelt_out(self, compound: str) -> bool:
-        """Tell whether a compound with ä, ö, ü, å or ø matches when these are spelt out."""
+        """Return whether a compound with ä, ö, ü, å or ø matches when these are spelt out."""
         if compound.isascii():
             return False
         spelt_out = characters.spell_out(characters.normalise(compound))
@@ -142,13 +142,13 @@ class _MatchFinder:
         return self._matches(terms.words) or self._matches(terms.codes)
 
     def _matches_figure(self, figure: Figure | None) -> bool:
-        """Tell whether a word that stands for a figure matches: `dotnet` for `.net`."""
+        """Return whether a word that stands for a figure matches: `dotnet` for `.net`."""
         if figure is None:
             return False
         return self._matches(map(self._analyzer.term_of, figure.words))
 
     def _matches_word(self, word: str) -> bool:
-        """Tell whether a word matches, as it is or spelt out; a stop word never does."""
+        """Return whether a word matches, as it is or spelt out; a stop word never does."""
         term = self._analyzer.term_of(word)
         if not term:
             return False

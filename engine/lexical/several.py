@@ -163,7 +163,7 @@ class Analyzers:
         return tuple(terms)
 
     def is_stop_word(self, word: str) -> bool:
-        """Tell whether a word is a stop word in one of the languages.
+        """Return whether a word is a stop word in one of the languages.
 
         A word with several parts, such as `DE89`, is one only if all its parts are.
         """

@@ -90,16 +90,16 @@ class Vocabulary:
         return idf(np.array(frequencies, np.int64), self._count)
 
     def contains(self, word: str) -> bool:
-        """Tell whether any chunk contains a word in any form, or whether it is a stop word."""
+        """Return whether any chunk contains a word in any form, or whether it is a stop word."""
         return not self._analyzers.terms_by_word(word) or self.has_chunks_with(word)
 
     def has_chunks_with(self, word: str) -> bool:
-        """Tell whether any chunk contains a word in any form; false for a stop word."""
+        """Return whether any chunk contains a word in any form; false for a stop word."""
         words = self._analyzers.terms_by_word(word)
         return any(map(self.document_frequency, chain.from_iterable(words)))
 
     def is_stop_word(self, word: str) -> bool:
-        """Tell whether a word is a stop word in a language that chunks are analysed in."""
+        """Return whether a word is a stop word in a language that chunks are analysed in."""
         return self._analyzers.is_stop_word(word)
 
     def find_containing(self, part: str, language: str) -> Iterator[str]:
@@ -217,6 +217,6 @@ class Vocabulary:
         return self._codes.find_spellings(typed)
 
     def has_sequence(self, code: str) -> bool:
-        """Tell whether a chunk contains a code as a word and a number: `KW42` as `KW 42`."""
+        """Return whether a chunk contains a code as a word and a number: `KW42` as `KW 42`."""
         codes = map(find_other_spelling, self._analyzers.main.terms(code).codes)
         return any(map(self.document_frequency, filter(None, codes)))

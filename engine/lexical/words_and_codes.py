@@ -154,7 +154,7 @@ def find_possessive(compound: str) -> str:
 
 
 def _is_code(compound: str, words: list[str]) -> bool:
-    """Tell whether a compound with a digit is a code rather than prose such as `10th`."""
+    """Return whether a compound with a digit is a code rather than prose such as `10th`."""
     if _PROSE_NUMBER.fullmatch(compound):
         return False
     longest = max(map(len, words))

@@ -84,7 +84,7 @@ class CatalogueModel(BaseModel):
         return self.parameters * _NUMBER_BYTES["float32"] + WORKSPACE
 
     def knows(self, language: str) -> bool:
-        """Tell whether it was trained on a language, given by its code."""
+        """Return whether it was trained on a language, given by its code."""
         return MANY in self.languages or language in self.languages
 
     @property

@@ -71,13 +71,13 @@ def check_name(path: str) -> str:
 
 
 def is_data(path: str) -> bool:
-    """Tell whether a file's name is that of weights, configuration, a tokenizer or a licence."""
+    """Return whether a file's name is that of weights, configuration, a tokenizer or a licence."""
     name = PurePosixPath(path)
     return name.suffix.lower() in SUFFIXES or bool(_PAPERS.fullmatch(name.name))
 
 
 def is_pickle(path: str) -> bool:
-    """Tell whether a file's name is that of weights that can run code when they are opened."""
+    """Return whether a file's name is that of weights that can run code when they are opened."""
     return PurePosixPath(path).suffix.lower() in _PICKLES
 
 
@@ -119,12 +119,12 @@ def check_weights(names: Iterable[str], chosen: Iterable[str]) -> None:
 
 
 def _matches(path: str, globs: Sequence[str]) -> bool:
-    """Tell whether a path matches one of the globs, ignoring case."""
+    """Return whether a path matches one of the globs, ignoring case."""
     return any(fnmatchcase(path.lower(), glob.lower()) for glob in globs)
 
 
 def _is_loaded(path: str) -> bool:
-    """Tell whether sentence-transformers reads a file: at the top or in a module's folder."""
+    """Return whether sentence-transformers reads a file: at the top or in a module's folder."""
     folders = PurePosixPath(path).parts[:-1]
     if len(folders) == 1:
         return _MODULE.fullmatch(folders[0]) is not None

@@ -87,7 +87,7 @@ def read_endpoint() -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host's name or address is this machine's own."""
+    """Return whether a host's name or address is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -24,7 +24,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def is_pack(path: Path) -> bool:
-    """Tell whether a file is a model pack by its name or its first bytes."""
+    """Return whether a file is a model pack by its name or its first bytes."""
     if path.suffix.lower() == SUFFIX:
         return True
     with path.open("rb") as file:

@@ -112,7 +112,7 @@ def _without_padding(ids: Ids, scores: Doubles) -> Fused:
 
 
 def _is_single(rankers: Sequence[Ranker]) -> bool:
-    """Tell whether the rankers rank for a single query, in one-dimensional arrays."""
+    """Return whether the rankers rank for a single query, in one-dimensional arrays."""
     return np.ndim(rankers[0][0]) == 1
 
 

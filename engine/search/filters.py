@@ -99,16 +99,16 @@ class SearchFilter:
         return passes
 
     def _is_tagged(self, document: Document) -> bool:
-        """Tell whether a document has one of the `tags`; true if there are no `tags`."""
+        """Return whether a document has one of the `tags`; true if there are no `tags`."""
         return not self.tags or any(_has_tag(document, tag) for tag in self.tags)
 
     def _has_author(self, document: Document) -> bool:
-        """Tell whether a document is by one of the `authors`; true if there are no `authors`."""
+        """Return whether a document is by one of the `authors`; true if there are no `authors`."""
         names = self.authors
         return not names or any(_is_author(name, document.author) for name in names)
 
     def _has_date(self, document: Document) -> bool:
-        """Tell whether a document's date lies between `after` and `before`."""
+        """Return whether a document's date lies between `after` and `before`."""
         date = date_of(document)
         if self.after is not None and date < self.after:
             return False
@@ -222,7 +222,7 @@ def _find_formats(document: Document, containers: Container[tuple[str, str]]) ->
 
 
 def _is_author(wanted: str, author: str) -> bool:
-    """Tell whether a text is part of an author's name, or in quotes the whole of it."""
+    """Return whether a text is part of an author's name, or in quotes the whole of it."""
     wanted = compose_accents(wanted).casefold()
     author = compose_accents(author).casefold()
     if len(wanted) > 2 and wanted[0] == wanted[-1] == '"':
@@ -231,7 +231,7 @@ def _is_author(wanted: str, author: str) -> bool:
 
 
 def _has_tag(document: Document, wanted: str) -> bool:
-    """Tell whether a document has a tag, or one below it: `project/alpha` for `project`."""
+    """Return whether a document has a tag, or one below it: `project/alpha` for `project`."""
     wanted = compose_accents(wanted).casefold().strip().lstrip("#")
     if not document.tags:
         return False

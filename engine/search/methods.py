@@ -99,7 +99,7 @@ def is_light(request: Request[Any], searcher: ThreadSearcher) -> bool:
 
 
 def _may_rerank(rerank: bool | None, searcher: ThreadSearcher) -> bool:
-    """Tell whether a keyword search may use the reranker; `rerank` as in `Search`."""
+    """Return whether a keyword search may use the reranker; `rerank` as in `Search`."""
     if rerank is not None:
         return rerank
     try:

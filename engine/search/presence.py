@@ -64,7 +64,7 @@ class Presence:
         return None
 
     def _is_reachable(self, source: str) -> bool:
-        """Tell whether a source is a folder with content. Each source is examined once."""
+        """Return whether a source is a folder with content. Each source is examined once."""
         if source not in self._reachable:
             try:
                 with os.scandir(self.project / source) as entries:

@@ -248,7 +248,7 @@ def respell_query(query: str, respell: Callable[[str], str]) -> str:
 
 
 def _has_word(content: str) -> bool:
-    """Tell whether a clause contains a word; a lone Arabic tatweel is none, as folding drops it."""
+    """Return whether a clause contains a word. A lone Arabic tatweel is none: folding drops it."""
     return bool(word_pattern().search(content) and _split_words(content))
 
 
@@ -258,7 +258,7 @@ def _split_words(content: str) -> list[str]:
 
 
 def _may_be_joined(word: str, following: str) -> bool:
-    """Tell whether two words of a clause match a text that joins them: `8 mm` `8mm`, `M 8` `M8`.
+    """Return whether two words of a clause match a text that joins them: `8 mm` `8mm`, `M 8` `M8`.
 
     That is if one ends in a digit where the other begins with a letter, or the reverse.
     """

@@ -215,7 +215,7 @@ def _adapt_job(job: Job, launch: Launch, peers: Peers, resources: ExitStack) -> 
 
 
 def _is_here(model: ModelFolder) -> bool:
-    """Tell whether this machine has the leader's folder, too, with the same content."""
+    """Return whether this machine has the leader's folder, too, with the same content."""
     try:
         folder = resolve_model(str(model.path))
         folder = folder.with_prompts(model.query_prompt, model.document_prompt)
@@ -298,7 +298,7 @@ def exit_after(leader: psutil.Process | None) -> None:
 
 
 def _is_running(process: psutil.Process) -> bool:
-    """Tell whether a process has not ended yet."""
+    """Return whether a process has not ended yet."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:  # it ended between both questions

@@ -94,7 +94,7 @@ def measure(
 
 
 def is_clearly_worse(later: npt.ArrayLike, first: npt.ArrayLike) -> bool:
-    """Tell whether the 95 % interval of the mean of `later` − `first`, (h,) each, lies below 0.
+    """Return whether the 95 % interval of the mean of `later` − `first`, (h,) each, lies below 0.
 
     The interval is mean ± 1.96 · s/√h, s the differences' standard deviation. A single query
     decides nothing.

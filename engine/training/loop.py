@@ -320,7 +320,7 @@ class Loop(ABC):
         return True
 
     def _check_is_due(self) -> bool:
-        """Tell whether a check is due: at the start, every `eval_every` steps and at the end.
+        """Return whether a check is due: at the start, every `eval_every` steps and at the end.
 
         A check that `history` already has is not repeated after a resume. Without held-out queries
         losses are noted instead, some twenty times.

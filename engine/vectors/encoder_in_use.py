@@ -58,7 +58,7 @@ def has_foreign_adapter(snapshot: ProjectSnapshot) -> bool:
 
 
 def _is_of_another_model(snapshot: ProjectSnapshot, chosen: EvaluationInfo) -> bool:
-    """Tell whether evaluation put an adapter into use that belongs to another model."""
+    """Return whether evaluation put an adapter into use that belongs to another model."""
     return bool(chosen.folders_read) and chosen.model != model_fingerprint(snapshot)
 
 

@@ -268,7 +268,7 @@ class Chunker:
     def _fits_overlap(
         self, document: ReadDocument, overlap_start: int, start: int, end: int
     ) -> bool:
-        """Tell whether text[overlap_start:end] fits into a chunk, and its overlap is short enough.
+        """Return whether text[overlap_start:end] fits into a chunk with a short overlap.
 
         The overlap is text[overlap_start:start].
         """
@@ -281,7 +281,7 @@ class Chunker:
         return self._budget - self._tokens.count(self._context_line(document, path))
 
     def _fits(self, embedded: str) -> bool:
-        """Tell whether a chunk's text, with its context line, is short enough."""
+        """Return whether a chunk's text, with its context line, is short enough."""
         return len(embedded) <= self._max_chars and self._tokens.count(embedded) <= self._budget
 
     def _embedded_text(self, document: ReadDocument, span: Span) -> str:

@@ -80,6 +80,6 @@ def cut_into_sections(document: ReadDocument) -> list[Section]:
 
 
 def _is_bare(section: str) -> bool:
-    """Tell whether a section is its heading alone, which `===` or `---` may underline."""
+    """Return whether a section is its heading alone, which `===` or `---` may underline."""
     lines = section.strip().split("\n")
     return len(lines) == 1 or (len(lines) == 2 and not lines[1].strip(" =-"))

@@ -150,7 +150,7 @@ class _WordCounts(dict[str, int]):
 
 
 def _counts_by_word(tokenizer: Tokenizer) -> bool:
-    """Tell whether the tokens of a text are those of its words between spaces.
+    """Return whether the tokens of a text are those of its words between spaces.
 
     BERT's pre-tokenizer splits it there, and its normalizer changes each character by itself.
     """

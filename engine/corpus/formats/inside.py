@@ -26,7 +26,7 @@ _UNREAD_OBJECT = "a file or an object inside this document that is not read"
 
 
 def may_embed_files(format: str, content: bytes) -> bool:
-    """Tell whether `find_embedded_files` may find anything.
+    """Return whether `find_embedded_files` may find anything.
 
     This takes a fraction of the time of that search, and rules it out for most files.
     """

@@ -59,7 +59,7 @@ def use_recogniser(recogniser: Recogniser | None, seconds: float = float("inf"))
 
 
 def is_ocr_on() -> bool:
-    """Tell whether text can be recognised."""
+    """Return whether text can be recognised."""
     return _recogniser is not None
 
 

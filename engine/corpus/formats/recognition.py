@@ -115,7 +115,7 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
 
 
 def _is_table(head: bytes) -> bool:
-    """Tell whether every line of a text has cells, divided by tabs or semicolons."""
+    """Return whether every line of a text has cells, divided by tabs or semicolons."""
     if head.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         head = head.decode("utf-16", "replace").encode()
     # The head may end within its last line.
@@ -139,7 +139,7 @@ def open_zip(path: Path, data: bytes | None = None) -> Iterator[zipfile.ZipFile]
 
 
 def is_bomb(packed: int, unpacked: int) -> bool:
-    """Tell whether `packed` bytes of a real document would never unpack to so many bytes."""
+    """Return whether `packed` bytes of a real document would never unpack to so many bytes."""
     return unpacked > _MAX_UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 

@@ -72,7 +72,7 @@ READER = SignedReader()
 
 
 def _is_mime(content: bytes) -> bool:
-    """Tell whether a content begins with a MIME header, as a mail's body in S/MIME does."""
+    """Return whether a content begins with a MIME header, as a mail's body in S/MIME does."""
     return _MIME_HEADER.match(content) is not None
 
 

@@ -217,7 +217,7 @@ def _insert_label(properties: Any, label: str) -> None:
 
 
 def _is_deleted(properties: Any) -> bool:
-    """Tell whether a paragraph's mark was deleted, so that it is not counted."""
+    """Return whether a paragraph's mark was deleted, so that it is not counted."""
     mark = properties.find(f"{W}rPr")
     return mark is not None and (
         mark.find(f"{W}del") is not None or mark.find(f"{W}moveFrom") is not None

@@ -119,7 +119,7 @@ def _read_row(row: Any) -> list[str]:
 
 
 def _is_mixed(element: Any, children: list[Any]) -> bool:
-    """Tell whether an element has text beside its child elements, as paragraphs do."""
+    """Return whether an element has text beside its child elements, as paragraphs do."""
     if not children:
         return False
     texts = [element.text, *(child.tail for child in children)]

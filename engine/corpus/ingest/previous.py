@@ -113,7 +113,7 @@ def ocr_mark(context: StageContext, tesseract: Tesseract | None) -> str:
 
 
 def is_inaccessible(record: FileRecord, inaccessible: Set[tuple[str, str]]) -> bool:
-    """Tell whether a file lies in one of the (source, path) that a scan could not look at."""
+    """Return whether a file lies in one of the (source, path) that a scan could not look at."""
     if not inaccessible:
         return False
     folder_ends = [index for index, character in enumerate(record.path) if character == "/"]
@@ -258,7 +258,7 @@ class PreviousCorpus:
         return self.files.get((file.source, file.path))
 
     def is_changed(self, file: ScannedFile) -> bool:
-        """Tell whether a file must be hashed, and perhaps read, again.
+        """Return whether a file must be hashed, and perhaps read, again.
 
         Its size, its modification time and the system's time of its last status change decide: a
         file that was renamed to the name of another one may have the same size and modification
@@ -274,13 +274,13 @@ class PreviousCorpus:
         return stored != (file.size, file.mtime_ns, file.ctime_ns)
 
     def is_known(self, record: FileRecord, content_hash: str) -> bool:
-        """Tell whether the stored record has this content and nothing more can be read from it."""
+        """Return whether a stored record has this content, and nothing more can be read of it."""
         if not content_hash or record.content_hash != content_hash:
             return False
         return record.chunking == self._chunking and record.id not in self._retried
 
     def is_elsewhere(self, content_hash: str) -> bool:
-        """Tell whether a lost file had this content, so that this one may be that file renamed."""
+        """Return whether a lost file had this content, so this may be that file renamed."""
         return content_hash in self._lost
 
     def take_renamed(self, record: FileRecord) -> Rename | None:
@@ -314,7 +314,7 @@ class PreviousCorpus:
         return lost
 
     def _failed_as(self, record: FileRecord, kinds: set[str]) -> bool:
-        """Tell whether a file, or a part of it, failed in one of these ways."""
+        """Return whether a file, or a part of it, failed in one of these ways."""
         if record.kind in kinds:
             return True
         return any(part.kind in kinds for part in self._store.parts(record.id))

@@ -135,7 +135,7 @@ def _try_rights(granted: Confinement) -> Confinement:
 
 
 def _is_refused(attempt: Callable[[], object]) -> bool:
-    """Tell whether an attempt fails with an OSError."""
+    """Return whether an attempt fails with an OSError."""
     try:
         attempt()
     except OSError:

@@ -173,7 +173,7 @@ def ending_of(path: str) -> str:
 
 
 def is_lock_file(path: str, size: int) -> bool:
-    """Tell whether a file says who has a document open, such as Office's `~$Offer.docx`.
+    """Return whether a file says who has a document open, such as Office's `~$Offer.docx`.
 
     Programs put such files, which are small, next to the document.
     """
@@ -181,12 +181,12 @@ def is_lock_file(path: str, size: int) -> bool:
 
 
 def is_tnef(path: str) -> bool:
-    """Tell whether a file has the name of Outlook's packed attachments."""
+    """Return whether a file has the name of Outlook's packed attachments."""
     return _TNEF_NAME.fullmatch(path.rpartition("/")[2]) is not None
 
 
 def names_no_format(ending: str) -> bool:
-    """Tell whether an `ending`, as `ending_of` returns it, names no format.
+    """Return whether an `ending`, as `ending_of` returns it, names no format.
 
     It is empty, a number (of `Contract 2.1`), or the rest of a sentence (of `Dr. Ada to Bo`).
     """
@@ -229,7 +229,7 @@ def format_without_ending(head: bytes) -> str:
 
 
 def _looks_like_text(head: bytes) -> bool:
-    """Tell whether a file begins with a byte order mark, or has next to no control characters."""
+    """Return whether a file begins with a byte order mark, or has next to no control characters."""
     if head.startswith(_BYTE_ORDER_MARKS):
         return True
     if not head.strip() or b"\0" in head:
@@ -251,12 +251,12 @@ def archive_format(head: bytes) -> str:
 
 
 def is_header(line: bytes) -> bool:
-    """Tell whether a line is a header field of a mail."""
+    """Return whether a line is a header field of a mail."""
     return _HEADER.match(line) is not None
 
 
 def is_mail(head: bytes) -> bool:
-    """Tell whether the lines before the first empty one are two or more header fields of a mail."""
+    """Return whether the lines before the first empty one are two or more fields of a mail."""
     lines = re.split(rb"\r?\n", head.lstrip(b"\r\n"))[:_HEADER_LINES]
     fields = 0
     for line in lines:

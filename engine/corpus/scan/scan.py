@@ -141,7 +141,7 @@ def scan(
 
 
 def is_bare(folder: Path) -> bool:
-    """Tell whether a folder is empty, missing or unreadable."""
+    """Return whether a folder is empty, missing or unreadable."""
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is None
@@ -285,7 +285,7 @@ class _SourceWalk:
                 self._take(path, status, real)
 
     def _is_beir(self, prefix: str, entries: dict[str, os.DirEntry[str]]) -> bool:
-        """Tell whether a folder is a BEIR data set; `prefix` begins the paths of its entries."""
+        """Return whether a folder is a BEIR data set; `prefix` begins the paths of its entries."""
         corpus = entries.get(BEIR_CORPUS)
         path = prefix + BEIR_CORPUS
         if corpus is None or not corpus.is_file() or not self._matches(path):
@@ -304,7 +304,7 @@ class _SourceWalk:
         return {BEIR_CORPUS: entries[BEIR_CORPUS]}
 
     def _matches(self, path: str) -> bool:
-        """Tell whether a file is included and not excluded by the user's patterns."""
+        """Return whether a file is included and not excluded by the user's patterns."""
         path = _matched_path(path)
         if self._included is not None and not self._included.match_file(path):
             return False

@@ -174,7 +174,7 @@ def _shorten_name(name: str) -> str:
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the first row is a header.
+    """Return whether the first row is a header.
 
     A header names most columns, none of its cells is a number, and the cells of at least one column
     are of another sort than its name. A doubtful row, as in a table of words alone, is not taken
@@ -203,7 +203,7 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_column_name(name: str, cells: Sequence[str]) -> bool:
-    """Tell whether the cells below a name are of another sort than the name.
+    """Return whether the cells below a name are of another sort than the name.
 
     They are if they are numbers, sentences, or a few values that recur.
     """

@@ -253,7 +253,7 @@ def without_marks(subject: str) -> str:
 def _is_meaningful(
     text: str, ignored: frozenset[str] = frozenset(), min_content_words: int = 2
 ) -> bool:
-    """Tell whether a text has enough content words to be a query, but is not as long as a passage.
+    """Return whether a text has enough content words for a query, and is no passage.
 
     Function words, words of one or two letters and `ignored` words are not content words. In
     scripts without blanks, two characters count as a word.
@@ -322,7 +322,7 @@ def _find_title(document: ReadDocument, path: str, document_id: int) -> Document
 
 
 def _is_file_name(title: str, path: str, document: ReadDocument) -> bool:
-    """Tell whether a title is only the file's name, and no line of the text."""
+    """Return whether a title is only the file's name, and no line of the text."""
     # A document of a data set has no file of its own.
     if document.external_id is not None:
         return False
@@ -342,7 +342,7 @@ def _find_words(words: str, text: str, start: int, end: int) -> tuple[int, int] 
 
 
 def _begins_with_title(text: str) -> bool:
-    """Tell whether the first line of a text is a title: set off from the text, and no sentence."""
+    """Return whether the first line of a text is a title: set off from it, and no sentence."""
     first, _, rest = text.strip().partition("\n")
     second = rest.partition("\n")[0].strip()
     # The second line is empty or underlines the first one.
@@ -420,7 +420,7 @@ def _find_questions(document: ReadDocument) -> Iterator[_Candidate]:
 
 
 def _may_be_question(document: ReadDocument, text: str) -> bool:
-    """Tell whether a line may be a question although it has no label.
+    """Return whether a line may be a question although it has no label.
 
     Lines of mails, quotations and lines that begin with a small letter may not.
     """

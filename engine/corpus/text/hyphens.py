@@ -109,7 +109,7 @@ def _join_split_numbers(text: str) -> str:
 
 
 def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
-    """Tell whether a number or a code at the end of `line` goes on with `next_part`.
+    """Return whether a number or a code at the end of `line` goes on with `next_part`.
 
     This is the beginning of `next_line`, up to its first blank. Rows of tables are never joined.
     """
@@ -222,7 +222,7 @@ class _WordJoiner:
         return compound[0]
 
     def _is_suspended(self, left: str, right: str, next_word: str) -> bool:
-        """Tell whether the hyphen between two parts stands for the end of the next word."""
+        """Return whether the hyphen between two parts stands for the end of the next word."""
         return bool(next_word) and is_suspended(
             left, right, next_word, self._counts, self._language
         )
@@ -245,7 +245,7 @@ class _WordJoiner:
         return "".join(pieces)
 
     def _has_hyphen(self, left: str, right: str, *, follows_whole_part: bool) -> bool:
-        """Tell whether a hyphen between two parts of a word belongs to the word.
+        """Return whether a hyphen between two parts of a word belongs to the word.
 
         `follows_whole_part`: whether `left` follows a hyphen and a part that is not split, as in
         `Vor-Ort-Ter` / `min`.

@@ -76,7 +76,7 @@ def language_of(words: Mapping[str, int]) -> str:
 def is_suspended(
     left: str, right: str, following: str, words: Mapping[str, int], language: str
 ) -> bool:
-    """Tell whether the hyphen at a line end stands for the end of a word that follows.
+    """Return whether the hyphen at a line end stands for the end of a word that follows.
 
     In `Kunden-` / `und Lieferantendaten`, `left` is the part before the hyphen, `right` the first
     word of the next line, and `following` the word after that. `words` counts the words of the

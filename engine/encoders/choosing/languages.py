@@ -90,7 +90,7 @@ def _read_card_languages(card: Path) -> list[str]:
 
 
 def knows(source: EncoderSource, language: str) -> bool:
-    """Tell whether an encoder, as far as is known, was trained on a language (a code or "none").
+    """Return whether an encoder, as far as is known, was trained on a language (a code or "none").
 
     The answer is yes for one whose languages are unknown, and for documents in no single language.
     """

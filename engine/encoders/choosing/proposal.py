@@ -71,7 +71,7 @@ def propose_encoder(
 
 
 def fits(model: CatalogueModel, machine: Machine, is_here: bool) -> bool:
-    """Tell whether a model fits into memory and, if it must be fetched, onto the disk."""
+    """Return whether a model fits into memory and, if it must be fetched, onto the disk."""
     return model.memory <= machine.memory and (is_here or model.disk <= machine.disk)
 
 

@@ -18,7 +18,7 @@ def prepare_for_usearch() -> None:
 
 
 def can_run_graphs() -> bool:
-    """Tell whether onnxruntime and torch's tracer work in this process.
+    """Return whether onnxruntime and torch's tracer work in this process.
 
     Another program may have imported usearch first.
     """

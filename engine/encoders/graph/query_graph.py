@@ -105,7 +105,7 @@ class QueryGraph:
 
 
 def is_settled(index: Path) -> bool:
-    """Tell whether an index needs no new graph.
+    """Return whether an index needs no new graph.
 
     It has or points to an intact graph, or can have none.
     """

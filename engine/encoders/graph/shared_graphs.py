@@ -77,7 +77,7 @@ def find_graph(index: Path) -> Path:
 
 
 def is_pointer_closed_to_group(index: Path) -> bool:
-    """Tell whether an index has a pointer that the project's group cannot follow.
+    """Return whether an index has a pointer that the project's group cannot follow.
 
     The group cannot read this user's data folder.
     """
@@ -90,7 +90,7 @@ def is_pointer_closed_to_group(index: Path) -> bool:
 
 
 def is_graph_shared(encoder: str) -> bool:
-    """Tell whether the data folder has a graph of an encoder (a fingerprint), intact or not."""
+    """Return whether the data folder has a graph of an encoder (a fingerprint), intact or not."""
     return (graphs_root() / graph_name(encoder) / FACTS).is_file()
 
 
@@ -199,7 +199,7 @@ def forget_project(project: Path) -> None:
 
 
 def _is_for_group(index: Path) -> bool:
-    """Tell whether a group may read the project of an index, which is PROJECT/vectors/INDEX."""
+    """Return whether a group may read the project of an index, which is PROJECT/vectors/INDEX."""
     return is_shared(index.parents[1])
 
 

@@ -169,7 +169,7 @@ class EndpointEncoder:
         self._probes = probes
 
     def is_other(self, probes: Path) -> bool:
-        """Tell whether the vectors of fixed texts differ from those in a file.
+        """Return whether the vectors of fixed texts differ from those in a file.
 
         The file is written if it does not exist.
         """

@@ -156,7 +156,7 @@ class Rules:
         return self._ladder.find_trial(proof, name)
 
     def has_separate_proof(self, name: str) -> bool:
-        """Tell whether the evidence that proves a candidate does not enter its expected gain.
+        """Return whether the evidence that proves a candidate does not enter its expected gain.
 
         Preferences never enter it. Titles and headings do not either, if queries of a kind that was
         trained on were measured (`_list_informing_trials`).
@@ -188,7 +188,7 @@ class Rules:
         return min(proofs, key=RUNGS.index, default=None)
 
     def _is_beyond_flattery(self, trial: Trial, name: str) -> bool:
-        """Tell whether m > z e, if the rung has queries of a kind that was trained on.
+        """Return whether m > z e, if the rung has queries of a kind that was trained on.
 
         Such queries favour the adapted encoder: they flatter it.
         """
@@ -214,7 +214,7 @@ class Rules:
         return min(harms, key=RUNGS.index, default=None)
 
     def _is_disliked(self, name: str) -> bool:
-        """Tell whether people prefer the reference's lists."""
+        """Return whether people prefer the reference's lists."""
         preference = self._preferences.get(name)
         return preference is not None and preference.wealth_worse >= 1 / LEVEL
 
@@ -251,13 +251,13 @@ class Rules:
         return trials
 
     def _is_expected(self, name: str, expectation: Expectation | None) -> bool:
-        """Tell whether experience expects a gain that no evidence on the project contradicts."""
+        """Return whether experience expects a gain that no evidence on the project contradicts."""
         if expectation is None or find_shortfall(expectation) is not None:
             return False
         return not self._is_doubtful(name)
 
     def _is_doubtful(self, name: str) -> bool:
-        """Tell whether evidence about other candidates speaks against this one.
+        """Return whether evidence about other candidates speaks against this one.
 
         People compare only one candidate with the reference, and a rung may not measure all of
         them. If all adapted candidates that some evidence measures are worse, experience is wrong

@@ -46,11 +46,11 @@ class Trial:
         self._two_sided_p = randomisation_p(self._gaps, samples, seed, clusters)  # (c,)
 
     def has(self, name: str) -> bool:
-        """Tell whether the candidate was measured."""
+        """Return whether the candidate was measured."""
         return name in self._column
 
     def describes(self, name: str) -> bool:
-        """Tell whether the rung has enough queries to estimate the candidate's gain."""
+        """Return whether the rung has enough queries to estimate the candidate's gain."""
         enough = self.evidence.queries >= MIN_FOR_SPREAD
         return self.rung in CERTIFYING and enough and self.has(name)
 
@@ -88,7 +88,7 @@ class Trial:
         return difference.without_verdict()
 
     def proves(self, name: str, level: float) -> bool:
-        """Tell whether the candidate is shown to be better.
+        """Return whether the candidate is shown to be better.
 
         Both the one-sided p, corrected for the number of candidates, and the two-sided test that
         all tables use must say so, and the gain must survive a rare loss.
@@ -98,7 +98,7 @@ class Trial:
         return self.difference(name).verdict == "better" and self._survives_a_loss(name)
 
     def harms(self, name: str) -> bool:
-        """Tell whether the whole confidence interval lies below 0.
+        """Return whether the whole confidence interval lies below 0.
 
         Two judged questions are enough for this, even about one document. They wrongly exclude a
         candidate without effect no more often than twelve do, since most queries do not change.
@@ -122,7 +122,7 @@ class Trial:
         return means
 
     def _survives_a_loss(self, name: str) -> bool:
-        """Tell whether the gain stays significant if one more query lost everything.
+        """Return whether the gain stays significant if one more query lost everything.
 
         ḡ − z₀.₉₇₅ s/√(N + 1) > 0 with N + 1 gains, the last of −1 (METHODS.md §5, "Proved"). A
         small sample seldom holds rare losses.

@@ -51,7 +51,7 @@ class SystemPair:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def candidate_first(self, query: str) -> bool:
-        """Tell whether the candidate's list is shown first: a hash of query and pair decides."""
+        """Return whether the candidate's list is shown first: a hash of query and pair decides."""
         text = json.dumps([question_key(query), asdict(self.reference), asdict(self.candidate)])
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return bool(digest[0] & 1)

@@ -132,7 +132,7 @@ def _find_codes(text: str) -> list[Span]:
 
 
 def _has_digit(word: str) -> bool:
-    """Tell whether a word is a code, date or number."""
+    """Return whether a word is a code, date or number."""
     return any(map(str.isdecimal, word))
 
 
@@ -284,7 +284,7 @@ class Perturber:
         return _replace(text, edits)
 
     def _is_in(self, word: str, answer: frozenset[str]) -> bool:
-        """Tell whether `answer` has a term of a word, or all terms of a code.
+        """Return whether `answer` has a term of a word, or all terms of a code.
 
         One part of a code is not enough: many texts contain the 01 of a date.
         """

@@ -226,7 +226,7 @@ def _ask(model: ChatModel, task: Task, question: Question, seed: int) -> Answer 
 
 
 def _is_usable(substitute: str, word: str) -> bool:
-    """Tell whether a substitute is a short printable text without the word itself."""
+    """Return whether a substitute is a short printable text without the word itself."""
     if not substitute.isprintable() or not 0 < len(substitute) <= MAX_LENGTH:
         return False
     return word not in fold(substitute)

@@ -314,7 +314,7 @@ def _withhold_key(current: Settings, changes: Mapping[str, Any]) -> Iterator[Non
 
 
 def _is_server(model: str) -> bool:
-    """Tell whether a base model is a server's, named as ADDRESS#NAME, not a folder or file."""
+    """Return whether a base model is a server's, named as ADDRESS#NAME, not a folder or file."""
     return "://" in model
 
 

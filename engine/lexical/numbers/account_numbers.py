@@ -115,6 +115,6 @@ def _is_in_fours(compound: str, characters: str) -> bool:
 
 
 def _is_valid(characters: str) -> bool:
-    """Tell whether the check digits are right (ISO 7064, MOD 97-10)."""
+    """Return whether the check digits are right (ISO 7064, MOD 97-10)."""
     moved = characters[4:] + characters[:4]
     return int("".join(str(int(char, 36)) for char in moved)) % 97 == 1

@@ -58,7 +58,7 @@ class Occurrence(NamedTuple):
 
 
 def is_sequence(code: str) -> bool:
-    """Tell whether a code stands for words and numbers that follow each other."""
+    """Return whether a code stands for words and numbers that follow each other."""
     return code.startswith(_MARK)
 
 
@@ -72,14 +72,14 @@ def find_places(compounds: Sequence[str]) -> list[int]:
 
 
 def may_be_number(compound: str) -> bool:
-    """Tell whether a lower-case compound may be a number, a version or a Roman number."""
+    """Return whether a lower-case compound may be a number, a version or a Roman number."""
     if compound[0] in _DIGITS or compound in _ROMAN_NUMBERS:
         return True
     return compound[0] == "v" and compound[1:2].isdigit()
 
 
 def is_particle(compound: str) -> bool:
-    """Tell whether a compound may stand between the parts of a sequence: 5th of September."""
+    """Return whether a compound may stand between the parts of a sequence: 5th of September."""
     return compound in _PARTICLES
 
 
@@ -183,7 +183,7 @@ def find_times(text: str, compounds: Sequence[str], places: Iterable[int]) -> It
 
 
 def _is_time(match: re.Match[str]) -> bool:
-    """Tell whether numbers are a time of day: `14` and `14.30` only with a unit, `2 h` never."""
+    """Return whether numbers are a time of day: `14` and `14.30` only with a unit, `2 h` never."""
     if int(match["hour"]) > 23:
         return False
     if match["mark"] in (":", "h"):

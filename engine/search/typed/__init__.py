@@ -198,7 +198,7 @@ class TypedQueries:
         return frozenset(document.id for document in documents if passes(document))
 
     def _is_titled(self, document: Document, clause: Clause) -> bool:
-        """Tell whether a clause matches a document's title or file name."""
+        """Return whether a clause matches a document's title or file name."""
         from engine.lexical.matches import matched_spans
 
         file_name = document.path.rpartition("/")[2]

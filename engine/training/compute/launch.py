@@ -73,12 +73,12 @@ def child_environment(environ: Mapping[str, str] | None = None) -> dict[str, str
 
 
 def trains_alone(environ: Mapping[str, str] | None = None) -> bool:
-    """Tell whether the other processes of this process's launch have ended."""
+    """Return whether the other processes of this process's launch have ended."""
     variables = os.environ if environ is None else environ
     return bool(variables.get(SPENT))
 
 
 def is_follower() -> bool:
-    """Tell whether another process of the launch leads, so that this one only helps to train."""
+    """Return whether another process of the launch leads, so that this one only helps to train."""
     launch = find_launch()
     return launch is not None and launch.rank > 0

@@ -194,7 +194,7 @@ class _Pretraining(Loop):
         return adapter_rate, learning_rate(step, steps, head_peak, config.warmup)
 
     def _check_is_due(self) -> bool:
-        """Tell whether a check is due; none is while only the head is trained, except at step 0."""
+        """Return whether a check is due: none while only the head is trained, except at step 0."""
         return super()._check_is_due() and not 0 < self.state.step <= self.steps_alone
 
     def _explain_end(self, ended: Ended) -> str:

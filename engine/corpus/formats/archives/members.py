@@ -17,7 +17,7 @@ _LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a member is a hidden file, or one that macOS or Windows added."""
+    """Return whether a member is a hidden file, or one that macOS or Windows added."""
     file_name = name.rpartition("/")[2]
     return file_name.startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER)
 

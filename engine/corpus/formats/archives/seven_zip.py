@@ -92,7 +92,7 @@ def _open(path: Path, file: IO[bytes]) -> tuple[Any, str | None]:
 
 
 def _fits(password: str, file: IO[bytes], archive: Any) -> bool:
-    """Tell whether a password unpacks the smallest file of an archive that is not empty.
+    """Return whether a password unpacks the smallest file of an archive that is not empty.
 
     Any password does if all files are empty.
 

@@ -150,7 +150,7 @@ def _list_errors(compression: str) -> tuple[type[BaseException], ...]:
 
 
 def _is_archive(head: bytes) -> bool:
-    """Tell whether the first block of an unpacked file is the header of a tar archive."""
+    """Return whether the first block of an unpacked file is the header of a tar archive."""
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except tarfile.HeaderError:

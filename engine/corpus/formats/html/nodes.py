@@ -249,7 +249,7 @@ def parse_page(source: str) -> ParsedPage:
 
 
 def is_shown(element: Element) -> bool:
-    """Tell whether an element is shown if the elements around it are."""
+    """Return whether an element is shown if the elements around it are."""
     return element.name not in _LEFT_OUT and "hidden" not in element.attributes
 
 

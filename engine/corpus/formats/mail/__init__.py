@@ -218,7 +218,7 @@ def _open_signed_parts(message: Message, depth: int = 0) -> None:
 
 
 def _is_tnef(part: Message) -> bool:
-    """Tell whether a part is Outlook's winmail.dat."""
+    """Return whether a part is Outlook's winmail.dat."""
     return "ms-tnef" in part.get_content_type() or is_tnef(find_file_name(part))
 
 

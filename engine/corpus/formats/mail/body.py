@@ -134,7 +134,7 @@ def _choose_forms(parts: list[Message], texts: list[str]) -> list[str]:
 
 
 def says_more(text: str, other: str) -> bool:
-    """Tell whether a form of a body has more than a few words that the `other` form lacks."""
+    """Return whether a form of a body has more than a few words that the `other` form lacks."""
     words = _find_words(text)
     return len(words - _find_words(other)) > _MAX_NEW_WORDS * len(words)
 
@@ -145,12 +145,12 @@ def _find_words(text: str) -> set[str]:
 
 
 def _is_attached(part: Message) -> bool:
-    """Tell whether a part is an attachment: declared as one, or with a file name."""
+    """Return whether a part is an attachment: declared as one, or with a file name."""
     return part.get_content_disposition() == "attachment" or find_file_name(part) != ""
 
 
 def _is_decoration(part: Message) -> bool:
-    """Tell whether a part of an HTML body is a picture that is nameless or too small for words."""
+    """Return whether a part of an HTML body is a picture without a name or too small for words."""
     if not part.get_content_type().startswith("image/"):
         return False
     if part.get_content_disposition() == "attachment":

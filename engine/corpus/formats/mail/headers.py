@@ -310,7 +310,7 @@ def _decode_strictly(data: bytes, codec: str) -> str | None:
 
 
 def _may_look_like_utf8(codec: str) -> bool:
-    """Tell whether a short word in an encoding may be valid UTF-8 by chance."""
+    """Return whether a short word in an encoding may be valid UTF-8 by chance."""
     with suppress(LookupError):
         return lookup(codec).name in _MAY_LOOK_LIKE_UTF8
     return False

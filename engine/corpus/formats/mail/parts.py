@@ -47,10 +47,10 @@ def find_file_name(part: Message) -> str:
 
 
 def is_content_field(name: str) -> bool:
-    """Tell whether a header field describes the content of a part."""
+    """Return whether a header field describes the content of a part."""
     return name.lower().startswith("content-")
 
 
 def is_mime_field(name: str) -> bool:
-    """Tell whether a header field belongs to MIME, and says nothing of the mail itself."""
+    """Return whether a header field belongs to MIME, and says nothing of the mail itself."""
     return is_content_field(name) or name.lower().startswith("mime-")

@@ -232,7 +232,7 @@ def _explain_no_text(
 
 
 def _is_scan(page: Any, text: str) -> bool:
-    """Tell whether a page of pypdfium2 shows a picture and has next to no text."""
+    """Return whether a page of pypdfium2 shows a picture and has next to no text."""
     # The beginning decides for nearly all pages, and counting the whole text would take longer.
     if _count_letters(text[: 4 * _MAX_STAMP]) > _MAX_STAMP:
         return False

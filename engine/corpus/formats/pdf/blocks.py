@@ -100,7 +100,7 @@ class Block:
         return self.lines[line - 1].bottom - self.lines[line].bottom
 
     def may_be_in_cell(self, line: int) -> bool:
-        """Tell whether a line is close enough to the line above to be in the same cell."""
+        """Return whether a line is close enough to the line above to be in the same cell."""
         return self.measure_pitch(line) <= MAX_PITCH_IN_CELL * self.letter_height
 
 
@@ -193,7 +193,7 @@ def _select_inner(gaps: Sequence[_Gap]) -> list[_Gap]:
 
 
 def _continues_cell(above: _SplitLine, line: _SplitLine, letter_height: float) -> bool:
-    """Tell whether a line of one segment continues a cell of the line above.
+    """Return whether a line of one segment continues a cell of the line above.
 
     It is close to that line, and begins at the left side of one of its segments.
     """

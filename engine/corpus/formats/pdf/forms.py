@@ -135,7 +135,7 @@ def _read_comment(note: Any) -> Iterator[str]:
 
 
 def _contains_words(text: str, line: str) -> bool:
-    """Tell whether a text has the words of a line in sequence, and not as parts of other words."""
+    """Return whether a text has the words of a line in sequence, not as parts of other words."""
     if line not in text:
         return False
     return re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None

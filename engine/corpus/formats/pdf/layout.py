@@ -146,7 +146,7 @@ def find_turn(page: Any, pieces: Sequence[Piece], letters: int) -> int:
 
 
 def is_upright(page: Any, letters: int) -> bool:
-    """Tell whether most letters of a page run to the right, by three of them.
+    """Return whether most letters of a page run to the right, by three of them.
 
     That is enough for a page whose letters are not examined one by one. `page` is a text page of
     pypdfium2, and `letters` the number of letters on it.
@@ -161,7 +161,7 @@ def is_upright(page: Any, letters: int) -> bool:
 
 
 def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
-    """Tell whether the file draws pairs of pieces with a gap between them, below each other.
+    """Return whether the file draws pairs of pieces with a gap between them, below each other.
 
     `gap` is a share of the height of letters. Without such pairs there are no rows or columns to
     put in order.
@@ -189,7 +189,7 @@ def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:
 
 
 def stand_in_columns(pieces: Sequence[Piece]) -> bool:
-    """Tell whether the file draws a column, and then another column to the right of it.
+    """Return whether the file draws a column, and then another column to the right of it.
 
     Some lines of the two columns must be level with each other.
     """
@@ -284,13 +284,13 @@ def find_raised_pieces(pieces: Sequence[Piece]) -> Iterator[int]:
 
 
 def _touches(before: Piece, piece: Piece, height: float) -> bool:
-    """Tell whether a piece begins where another ends; `height` is that of the larger of the two."""
+    """Return whether a piece begins where another ends; `height` is that of the larger one."""
     gap = piece.left - before.right
     return -_MAX_MARK_OVERLAP * height < gap < _MAX_MARK_GAP * height
 
 
 def _is_raised(piece: Piece, neighbour: Piece) -> bool:
-    """Tell whether a piece has the size and the place of a superscript beside a word."""
+    """Return whether a piece has the size and the place of a superscript beside a word."""
     height = neighbour.height
     if piece.height >= _MAX_MARK_HEIGHT * height or piece.width >= _MAX_MARK_WIDTH * height:
         return False

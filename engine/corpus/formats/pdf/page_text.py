@@ -181,7 +181,7 @@ class PageText:
             self._changed = True
 
     def _joins_words(self, before: int, number: int) -> bool:
-        """Tell whether PDFium joins two pieces, by their numbers, that are not just letters."""
+        """Return whether PDFium joins two pieces, by their numbers, that are not just letters."""
         start = self.find_start(number)
         text_before = "".join(self.letters[self.find_start(before) : start])
         text = "".join(self.letters[start : self.find_start(number + 1)])
@@ -209,7 +209,7 @@ class PageText:
             self.letters[index] = ""
 
     def _is_raised(self, index: int, neighbour: int) -> bool:
-        """Tell whether a letter is smaller and stands higher than another, both by index."""
+        """Return whether a letter is smaller and stands higher than another, both by index."""
         size = float(self._raw.FPDFText_GetFontSize(self._page, index))
         neighbour_size = float(self._raw.FPDFText_GetFontSize(self._page, neighbour))
         lift = self._read_base_line(index) - self._read_base_line(neighbour)
@@ -311,7 +311,7 @@ class PageText:
         return x, piece.top - _INSIDE
 
     def _begins_at(self, index: int, piece: Piece) -> bool:
-        """Tell whether a letter lies within a piece and begins at the same edge."""
+        """Return whether a letter lies within a piece and begins at the same edge."""
         box = self._text_page.read_box(index)
         left, bottom, right, top = box
         # Text that is turned by 0, 1, 2 or 3 quarters begins at its left, bottom, right or top
@@ -359,7 +359,7 @@ def _align(codes: Sequence[int], plain: str) -> list[str]:
 
 
 def _follows(before: Piece, piece: Piece) -> bool:
-    """Tell whether a piece continues the line of the previous one, without a wide gap."""
+    """Return whether a piece continues the line of the previous one, without a wide gap."""
     height = max(before.height, piece.height)
     gap = piece.left - before.right
     if not -_MAX_OVERLAP * height < gap < height:

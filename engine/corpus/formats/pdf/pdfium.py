@@ -62,7 +62,7 @@ def open_pdf(content: bytes) -> Any:
 
 
 def is_truncated(content: bytes) -> bool:
-    """Tell whether the end of a PDF, which gives the place of the object table, is missing."""
+    """Return whether the end of a PDF, which gives the place of the object table, is missing."""
     return content.rfind(b"startxref") < content.rfind(b"endobj")
 
 

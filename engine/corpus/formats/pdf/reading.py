@@ -104,7 +104,7 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
         return text.read_all()
 
     def is_bullet(piece: Piece) -> bool:
-        """Tell whether a piece is a bullet of a list."""
+        """Return whether a piece is a bullet of a list."""
         return text.has_letters and text.read(piece.number, piece.number).strip() in _BULLETS
 
     read_page_rules = cache(partial(read_rules, page, quarters))
@@ -241,20 +241,20 @@ def _reverse_upward_runs(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def _stands_above(piece: Piece, other: Piece) -> bool:
-    """Tell whether a piece stands in the column of another, and higher."""
+    """Return whether a piece stands in the column of another, and higher."""
     is_in_column = piece.left < other.right and other.left < piece.right
     return is_in_column and piece.bottom >= other.top
 
 
 def _go_upwards(pieces: Sequence[Piece]) -> bool:
-    """Tell whether most lines stand above the previous line, not below it."""
+    """Return whether most lines stand above the previous line, not below it."""
     ups = sum(piece.bottom >= before.top for before, piece in pairwise(pieces))
     downs = sum(piece.top <= before.bottom for before, piece in pairwise(pieces))
     return ups > downs
 
 
 def _adjoins(before: Piece, piece: Piece) -> bool:
-    """Tell whether a piece begins where another ends, without a blank and not above it."""
+    """Return whether a piece begins where another ends, without a blank and not above it."""
     return -_MAX_OVERLAP * before.height < piece.left - before.right <= _BLANK_WIDTH * before.height
 
 

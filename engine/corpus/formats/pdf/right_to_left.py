@@ -50,7 +50,7 @@ class _PlacedChar:
 
 
 def runs_right_to_left(text: str) -> bool:
-    """Tell whether a text has letters of a script that runs from right to left."""
+    """Return whether a text has letters of a script that runs from right to left."""
     return not text.isascii() and _RIGHT_TO_LEFT.search(text) is not None
 
 
@@ -169,12 +169,12 @@ def _find_digits(word: Sequence[_PlacedChar]) -> list[bool]:
 
 
 def _is_number(glyph: Sequence[_PlacedChar]) -> bool:
-    """Tell whether a glyph is a number, which begins with a digit."""
+    """Return whether a glyph is a number, which begins with a digit."""
     return glyph[0].bidi_class in _DIGIT_CLASSES
 
 
 def _is_mark(glyph: Sequence[_PlacedChar]) -> bool:
-    """Tell whether a glyph is a mark above or below a letter, such as a vowel sign."""
+    """Return whether a glyph is a mark above or below a letter, such as a vowel sign."""
     return all(char.bidi_class == _MARK_CLASS for char in glyph)
 
 

@@ -31,7 +31,7 @@ _HYPHENS = (LINE_END, "-", "\u00ad", "\u2010")
 
 
 def is_running_text(lines: Sequence[str]) -> bool:
-    """Tell whether lines below each other are running text."""
+    """Return whether lines below each other are running text."""
     if len(lines) < _MIN_LINES:
         return False
     words = sum(len(line.split()) for line in lines)
@@ -41,7 +41,7 @@ def is_running_text(lines: Sequence[str]) -> bool:
 
 
 def are_cells(columns: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the columns of a block, each of which is its lines, are those of a table.
+    """Return whether the columns of a block, each of which is its lines, are those of a table.
 
     A table has a column of figures beside another one, or columns of few words that differ in
     length. A list that goes on in the next column, such as names or an index, has neither.
@@ -72,14 +72,14 @@ def _measure_share_continued(lines: Sequence[str]) -> float:
 
 
 def _has_figures(lines: Sequence[str]) -> bool:
-    """Tell whether most lines are numbers, amounts or codes, not counting a heading."""
+    """Return whether most lines are numbers, amounts or codes, not counting a heading."""
     cells = lines[1:] or lines
     figures = sum(map(_is_figure, cells))
     return figures >= _MIN_FIGURES * len(cells)
 
 
 def _is_figure(line: str) -> bool:
-    """Tell whether a line has at least four digits, or as many digits as letters, as in `12 kg`."""
+    """Return whether a line has four digits or more, or no fewer digits than letters: `12 kg`."""
     letters = sum(map(str.isalpha, line))
     digits = sum(map(str.isdigit, line))
     return digits > 0 and digits >= min(letters, 4)
@@ -92,6 +92,6 @@ def _average_words(lines: Sequence[str]) -> float:
 
 
 def _is_east_asian(lines: Sequence[str]) -> bool:
-    """Tell whether most letters are of scripts without blanks between words."""
+    """Return whether most letters are of scripts without blanks between words."""
     letters = "".join(lines)
     return sum(char > _FIRST_EAST_ASIAN for char in letters) > len(letters) / 2

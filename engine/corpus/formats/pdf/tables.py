@@ -113,7 +113,7 @@ def _arrange(block: Block, read_rules: ReadRules, read_text: ReadText) -> bool:
 
 
 def _is_list(block: Block) -> bool:
-    """Tell whether a block is a list with numbers or bullets before its items."""
+    """Return whether a block is a list with numbers or bullets before its items."""
     if block.columns != 2:
         return False
     return max(_measure_widths(block, 0)) <= _MAX_LABEL * block.letter_height
@@ -134,7 +134,7 @@ def _arrange_drawn_columns(block: Block, read_rules: ReadRules, read_text: ReadT
 
 
 def _is_prose(block: Block, read_text: ReadText, is_drawn_by_line: bool) -> bool:
-    """Tell whether all columns of a block are prose, by the widths of their lines and their text.
+    """Return whether all columns of a block are prose, by the widths of their lines and their text.
 
     Wide columns are prose unless their text looks like cells. Narrow columns are prose if the file
     draws them line by line and their text goes on from line to line.
@@ -147,7 +147,7 @@ def _is_prose(block: Block, read_text: ReadText, is_drawn_by_line: bool) -> bool
 
 
 def _has_level_cells(block: Block, read_text: ReadText) -> bool:
-    """Tell whether a block that is drawn column by column is a table.
+    """Return whether a block that is drawn column by column is a table.
 
     Its cells are level with the cells beside them, and their text looks like cells.
     """
@@ -165,7 +165,7 @@ def _has_level_cells(block: Block, read_text: ReadText) -> bool:
 
 
 def _are_level(segment: Segment, other: Segment, letter_height: float) -> bool:
-    """Tell whether two segments stand on one line; only some letters have a descender."""
+    """Return whether two segments stand on one line; only some letters have a descender."""
     piece = segment.pieces[0]
     other_piece = other.pieces[0]
     distance = min(abs(piece.bottom - other_piece.bottom), abs(piece.top - other_piece.top))
@@ -187,7 +187,7 @@ def _measure_widths(block: Block, column: int) -> list[float]:
 
 
 def _are_filled(block: Block, min_width: float, filled: float) -> bool:
-    """Tell whether the columns of a block may be prose by the widths of their lines.
+    """Return whether the columns of a block may be prose by the widths of their lines.
 
     Each has a width of at least `min_width`, as a share of the height of letters, and most of its
     lines are as wide as the share `filled` of that.
@@ -273,7 +273,7 @@ def _split_at_bands(block: Block, rule_heights: Sequence[float]) -> list[list[in
 
 
 def _is_one_row(block: Block, region: Sequence[int]) -> bool:
-    """Tell whether the lines between two rules are one row.
+    """Return whether the lines between two rules are one row.
 
     They are close together, and one of the columns has a single line.
     """
@@ -299,7 +299,7 @@ def _measure_pitch_of_rows(block: Block) -> float:
 
 
 def _has_doubtful_lines(block: Block) -> bool:
-    """Tell whether the order of drawing leaves open if a line continues the row above."""
+    """Return whether the order of drawing leaves open if a line continues the row above."""
     for line in range(1, len(block.lines)):
         cells = block.cells[line]
         may_continue = len(cells) < block.columns and block.may_be_in_cell(line)
@@ -309,7 +309,7 @@ def _has_doubtful_lines(block: Block) -> bool:
 
 
 def _continues_row(block: Block, line: int, max_pitch: float) -> bool:
-    """Tell whether a line belongs to the row of the line above.
+    """Return whether a line belongs to the row of the line above.
 
     It does if each of its cells is drawn right after the cell above, or if it has no cell in the
     first column and is at most `max_pitch` away from the line above.
@@ -323,7 +323,7 @@ def _continues_row(block: Block, line: int, max_pitch: float) -> bool:
 
 
 def _is_drawn_on(block: Block, line: int, column: int) -> bool:
-    """Tell whether a cell is drawn right after the one above it, before the next of the row above.
+    """Return whether a cell is drawn right after the one above it, before others of that row.
 
     The file then draws cell by cell, and this is the next line of the same cell.
     """

@@ -304,7 +304,7 @@ def _decode_wide(data: bytes) -> DecodedText | None:
 
 
 def is_mostly_utf8(data: bytes) -> bool:
-    """Tell whether bytes are UTF-8 with a few invalid places, such as a cut-off last character."""
+    """Return whether bytes are UTF-8 with few invalid places, such as a cut-off last character."""
     text = data.decode("utf-8", "replace")
     # A replacement character that the data itself holds is valid.
     invalid_count = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")

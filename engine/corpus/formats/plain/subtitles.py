@@ -20,7 +20,7 @@ _MAX_LINE_LENGTH = 300  # characters of a line to which another cue is added
 
 
 def are_subtitles(text: str) -> bool:
-    """Tell whether a text begins as subtitles do."""
+    """Return whether a text begins as subtitles do."""
     return _BEGINNING.match(text) is not None
 
 

@@ -89,7 +89,7 @@ def _score_letters(text: str) -> int:
 
 
 def _gives_words(data: bytes, codec: str) -> bool:
-    """Tell whether data are valid in a codec and then `is_plausible`."""
+    """Return whether data are valid in a codec and then `is_plausible`."""
     with suppress(UnicodeError, LookupError, ValueError):
         return is_plausible(data.decode(codec))
     return False
@@ -107,12 +107,12 @@ def _filter_japanese(data: bytes, guessed: Iterable[str]) -> Iterator[str]:
 
 
 def is_plausible(text: str) -> bool:
-    """Tell whether the words of a text have letters of one script, and no unusual characters."""
+    """Return whether the words of a text have letters of one script, and no unusual characters."""
     return text.isascii() or all(map(_is_word, _WORD.findall(text)))
 
 
 def _is_word(word: str) -> bool:
-    """Tell whether a word looks like one that people write, by its characters."""
+    """Return whether a word looks like one that people write, by its characters."""
     if word.isascii():
         return True
     # Unassigned characters have no name.
@@ -128,14 +128,14 @@ def _is_word(word: str) -> bool:
 
 
 def _is_misplaced_capital(before: str, letter: str, after: str) -> bool:
-    """Tell whether a letter within a word is a capital beyond ASCII, as in `MÄrz` or `nÉe`."""
+    """Return whether a letter within a word is a capital beyond ASCII, as in `MÄrz` or `nÉe`."""
     if letter.isascii() or not letter.isupper():
         return False
     return before.islower() or (before.isascii() and after.islower())
 
 
 def _is_everyday(text: str, codec: str, ranges: Iterable[tuple[int, int]]) -> bool:
-    """Tell whether all characters beyond ASCII have two bytes, the first within one of `ranges`."""
+    """Return whether all characters beyond ASCII have two bytes, the first in one of `ranges`."""
     for char in text:
         if char.isascii():
             continue

@@ -202,7 +202,7 @@ def _list_font_names(properties: Any) -> list[str]:
 
 
 def _is_lifted(properties: Any) -> bool:
-    """Tell whether a run is raised by at least `_MIN_LIFT` half points, like a superscript."""
+    """Return whether a run is raised by at least `_MIN_LIFT` half points, like a superscript."""
     position = read_value(properties, "position")
     return position.isdecimal() and int(position) >= _MIN_LIFT
 
@@ -268,7 +268,7 @@ def _find_style_font(name: str, styles: Mapping[str, Any]) -> str:
 
 
 def _is_raised(name: str, styles: Mapping[str, Any]) -> bool:
-    """Tell whether a style raises its text, or the style on which it is based does."""
+    """Return whether a style raises its text, or the style on which it is based does."""
     for style in _list_bases(name, styles):
         properties = style.find(f"{W}rPr")
         if properties is None:

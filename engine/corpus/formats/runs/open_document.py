@@ -150,7 +150,7 @@ def move_text_boxes(content: bytes) -> bytes:
 
 
 def _may_change_text(sheet: bytes) -> bool:
-    """Tell whether a part may have styles that raise text or show symbols."""
+    """Return whether a part may have styles that raise text or show symbols."""
     return _MAY_RAISE.search(sheet) is not None or _FONT_NAMES.search(sheet) is not None
 
 
@@ -189,7 +189,7 @@ def _read_styles(roots: Sequence[Any]) -> _Styles:
 
 
 def _inherits(name: str, parents: Mapping[str, str], raised: Container[str]) -> bool:
-    """Tell whether a style is based on one that raises text."""
+    """Return whether a style is based on one that raises text."""
     # Styles may be based on each other in a circle.
     for _ in range(_MAX_STYLE_DEPTH):
         name = parents.get(name, "")

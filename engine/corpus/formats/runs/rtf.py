@@ -339,7 +339,7 @@ class _Rewriter:
         self._text_before = (self._text_before + text)[-_MAX_BEFORE:]
 
     def _skip_stand_in(self) -> bool:
-        """Tell whether a character stands in for a replaced escape, and count it as skipped."""
+        """Return whether a character stands in for a replaced escape, and count it as skipped."""
         if self._skipped:
             self._skipped -= 1
             return True

@@ -280,7 +280,7 @@ def _read_shared_texts(package: ZipFile) -> list[bytes]:
 
 
 def _counts_from_1904(package: ZipFile) -> bool:
-    """Tell whether a workbook counts its days from 1904, as Excel for the Mac did."""
+    """Return whether a workbook counts its days from 1904, as Excel for the Mac did."""
     root = _read_xml(package, _BOOK)
     if root is None:
         return False

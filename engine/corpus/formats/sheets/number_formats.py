@@ -73,7 +73,7 @@ class Condition:
     limit: float
 
     def holds(self, value: float) -> bool:
-        """Tell whether a number meets the condition."""
+        """Return whether a number meets the condition."""
         return bool(_COMPARE[self.operator](value, self.limit))
 
     @property
@@ -122,7 +122,7 @@ class Section:
     plain: PlainNumber | None = None
 
     def has(self, *kinds: str) -> bool:
-        """Tell whether one of its tokens is of one of these kinds."""
+        """Return whether one of its tokens is of one of these kinds."""
         return any(token.kind in kinds for token in self.tokens)
 
 
@@ -249,7 +249,7 @@ def _build_section(parsed: Sequence[Token], condition: Condition | None, languag
 
 
 def _writes_number(tokens: Sequence[Token]) -> bool:
-    """Tell whether a section writes a number despite letters of dates in it, as in `0 kg`.
+    """Return whether a section writes a number despite letters of dates in it, as in `0 kg`.
 
     The digits of `ss.00` are a fraction of a second, so that section writes a time.
     """

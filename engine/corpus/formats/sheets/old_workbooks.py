@@ -116,7 +116,7 @@ def _put_numbers(rows: list[Any], data: bytes, start: int, workbook: _WorkbookGl
 
 
 def _has_cell(rows: Sequence[Any], row: int, column: int) -> bool:
-    """Tell whether office_oxide has given a cell."""
+    """Return whether office_oxide has given a cell."""
     return row < len(rows) and column < len(rows[row]["cells"])
 
 

@@ -179,7 +179,7 @@ def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
 
 
 def _has_grouping(kinds: Sequence[str]) -> bool:
-    """Tell whether a comma stands between two places for digits."""
+    """Return whether a comma stands between two places for digits."""
     digits = [at for at, kind in enumerate(kinds) if kind == "digit"]
     return bool(digits) and "comma" in kinds[digits[0] : digits[-1]]
 
