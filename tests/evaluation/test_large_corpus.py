@@ -167,9 +167,8 @@ def test_only_chunks_that_lost_a_title_are_analysed_again(
     own = [chunk.id for chunk in rankers.chunks if chunk.document_id in documents]
     assert sorted(analysed) == own
     assert 0 < len(own) < len(rankers.chunks)
-    titles = json.loads(
-        (context.project.folder_of(context.need(LexicalInfo)) / stage.TITLES).read_text()
-    )
+    folder = context.project.folder_of(context.need(LexicalInfo))
+    titles = json.loads((folder / stage.TITLES).read_text("utf-8"))
     texts = []
     for chunk in rankers.chunks:
         title = "" if chunk.document_id in documents else titles[str(chunk.document_id)]
