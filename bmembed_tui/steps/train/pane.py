@@ -113,6 +113,7 @@ class TrainPane(StepPane):
             host.has_run,
             host.run_state.current,
             host.is_paused,
+            host.run_state.paused,
             host.status.done("train"),
             self._is_interrupted,
             self._is_first_training,

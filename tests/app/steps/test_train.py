@@ -230,6 +230,8 @@ def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
         await pilot.press("p")
         await until(pilot, lambda: screen.run_state.paused, "the pause")
         await until_text(pilot, "‖ 5 Train")
+        primary = screen.query_one("#train #primary", SafeButton)
+        await until(pilot, lambda: str(primary.label) == "Paused", "the label")
         assert (screen.run_state.current, screen.is_paused) == ("train", True)
         held = screen.run_state.steps[-1].step
         await pilot.pause(1.0)
