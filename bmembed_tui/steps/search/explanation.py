@@ -94,9 +94,9 @@ def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "")
 
     `adapter`: the text of the adapter's line while there is no explanation.
     """
-    ranks = RankComparison()
+    ranks = None
     if explained:
-        ranks = explained.chunks.get(hit.chunk_id, ranks)
+        ranks = explained.chunks.get(hit.chunk_id, RankComparison())
         adapter = format_adapter(explained, ranks)
     lines = [(NAMES[name], format_ranker(name, hit, ranks)) for name in RANKERS]
     lines.append(("adapter", adapter))
@@ -106,17 +106,21 @@ def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "")
     return Content("\n").join(rows)
 
 
-def format_ranker(name: str, hit: Hit, ranks: RankComparison) -> str:
+def format_ranker(name: str, hit: Hit, ranks: RankComparison | None) -> str:
     """Return a ranker's rank, score and share of the score.
 
-    A ranker that did not find the hit may still have ranked it: then that rank is returned.
+    A ranker that did not find the hit may still have ranked it: then that rank is returned. A hit
+    without a rank that has a share is not embedded yet: its similarity was estimated. `ranks`: None
+    while the encoder is asked for them.
     """
     ranked = hit.rankers.get(name)
-    if ranked is None and name == "semantic":
+    if ranked is None and name == "semantic" and ranks is not None:
         ranked = _find_rank_in_use(ranks)
     if ranked is None and not hit.shares:
         return "not asked"
     text = "not among its best hits"
+    if name == "semantic" and ranks is not None and hit.shares.get(name):
+        text = "not embedded: estimated"
     if ranked is not None:
         scale = "score" if name == "bm25" else "similarity"
         text = f"rank {ranked.rank:<3} {scale} {format_score(name, ranked.score)}"

@@ -299,6 +299,18 @@ def test_a_ranker_without_a_share_in_a_hit_shows_its_known_rank() -> None:
     assert numbers(format_ranker("semantic", hit(), RankComparison(14))) == [25]
 
 
+def test_a_share_of_a_hit_that_the_encoder_has_not_ranked_is_said_to_be_estimated() -> None:
+    nothing = RankComparison()
+    without_share = hit(shares={"bm25": 1.0})
+    assert format_ranker("semantic", hit(), nothing) != format_ranker("semantic", hit(), None)
+    for ranks in (nothing, None):
+        text = format_ranker("semantic", without_share, ranks)
+        assert text.startswith(format_ranker("semantic", hit(), None)[:20])
+    found = hit(rankers={"semantic": {"rank": 1, "score": 0.5}})
+    assert format_ranker("bm25", found, nothing) == format_ranker("bm25", found, None)
+    assert format_ranker("semantic", found, nothing) == format_ranker("semantic", found, None)
+
+
 def test_why_shows_what_is_known_and_the_engines_note() -> None:
     assert format_explanation(hit(), None, "loading").plain.splitlines()[2].split() == [
         "adapter",
