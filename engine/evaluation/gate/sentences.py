@@ -237,10 +237,11 @@ def _format_existing(result: RungResult | None) -> str:
     """Say how many queries of a rung exist, and of how many documents if these are too few."""
     if result is None:
         return ""
-    text = f" (there are {result.queries:,}"
+    verb = "is" if result.queries == 1 else "are"
+    text = f" (there {verb} {result.queries:,}"
     if result.queries >= MIN_QUERIES > result.texts:
         plural = "s" * (result.texts > 1)
-        text += f", about {result.texts} document{plural}; {MIN_QUERIES} are needed"
+        text += f", on only {result.texts} document{plural}; {MIN_QUERIES} documents are needed"
     return f"{text})"
 
 
