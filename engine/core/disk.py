@@ -154,7 +154,7 @@ def check_room(folder: Path, size: int, otherwise: str = "choose another disk") 
 
 
 @contextmanager
-def complete_folder(temporary: Path, final: Path) -> Iterator[Path]:
+def publish_folder(temporary: Path, final: Path) -> Iterator[Path]:
     """Yield the empty private folder `temporary`; sync and rename it to `final` on success.
 
     On an exception it is removed.

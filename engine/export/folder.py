@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import complete_folder, disk_errors, write_text
+from engine.core.disk import disk_errors, publish_folder, write_text
 from engine.core.errors import InputError, UsageError, reason_of
 from engine.core.platforms.files import try_remove_tree
 from engine.core.platforms.locks import is_held
@@ -93,7 +93,7 @@ def complete_or_absent(
         disk_errors(f"The export to {target} could not be written."),
         workplace(target) as work,
         remembering(project, target, kinds),
-        complete_folder(work / "export", target) as folder,
+        publish_folder(work / "export", target) as folder,
     ):
         yield folder
         _make_private(folder)

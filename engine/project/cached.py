@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine.core.disk import complete_folder, disk_errors, expand_home
+from engine.core.disk import disk_errors, expand_home, publish_folder
 from engine.core.errors import EngineError, InputError
 from engine.project.folder import ProjectFolder, projects_root
 
@@ -44,7 +44,7 @@ def _create_once(path: Path, source: Path) -> None:
     try:
         with (
             disk_errors(f"The index of {source} could not be created."),
-            complete_folder(temporary, path),
+            publish_folder(temporary, path),
         ):
             ProjectFolder.create(temporary, {"corpus": {"paths": [str(source)]}})
     except EngineError:

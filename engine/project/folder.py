@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import complete_folder, disk_errors, expand_home, file_mode, write_text
+from engine.core.disk import disk_errors, expand_home, file_mode, publish_folder, write_text
 from engine.core.errors import (
     DamagedError,
     EngineError,
@@ -463,7 +463,7 @@ class ProjectFolder:
         while (parent / final).exists():
             number += 1
             final = f"{name}-{number}"
-        with complete_folder(parent / f".tmp-{name}", parent / final) as temporary:
+        with publish_folder(parent / f".tmp-{name}", parent / final) as temporary:
             yield Building(temporary, f"{root}/{final}")
 
     def folder_of(self, artifact: Artifact[ArtifactInfo]) -> Path:

@@ -1,6 +1,6 @@
 """Share a project with a group: folders 2750, files 0640.
 
-A run writes privately until its result is put in place (`engine.core.disk.complete_folder`) or the
+A run writes privately until its result is put in place (`engine.core.disk.publish_folder`) or the
 run ends (`share_new_files`). The setgid bit of the folders passes their group on.
 """
 

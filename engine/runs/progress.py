@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from engine.core import events
 from engine.core.disk import get_file_size
@@ -19,13 +20,13 @@ TAIL = 1_000_000
 class RunProgress:
     """The progress of a run; values that are unknown or that the stage does not have are None.
 
-    `paused`: "" | "asked" (waits at the next safe point) | "waiting". `done` of `total` `unit`s:
+    `paused` is "asked" until the run waits at its next safe point. `done` of `total` `unit`s:
     those of the latest event. `loss` and `seconds_left` (an estimate without pauses) belong to
     training.
     """
 
     stage: str = ""
-    paused: str = ""
+    paused: Literal["", "asked", "waiting"] = ""
     done: int | None = None
     total: int | None = None
     unit: str | None = None

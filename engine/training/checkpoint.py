@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.disk import complete_folder, disk_errors
+from engine.core.disk import disk_errors, publish_folder
 from engine.core.platforms.files import try_remove_tree
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def save(folder: Path, key: str, state: TrainingState, tensors: dict[str, Tensor
         payload = serialise(cpu_tensors)
         digest = hashlib.sha256(payload).hexdigest()
         content = {"version": VERSION, "key": key, "sha256": digest, "state": asdict(state)}
-        with complete_folder(folder / f".writing-{os.getpid()}", final) as temporary:
+        with publish_folder(folder / f".writing-{os.getpid()}", final) as temporary:
             (temporary / "tensors.safetensors").write_bytes(payload)
             (temporary / "state.json").write_text(json.dumps(content), encoding="utf-8")
         # Checkpoints of later steps are damaged, or belong to another training.

@@ -376,7 +376,7 @@ def test_a_full_disk_is_a_resource_error(
     def fail(temporary: Path, final: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "complete_folder", fail)
+    monkeypatch.setattr(checkpoint, "publish_folder", fail)
     with fails(ResourceError, "disk-full"):
         run(recipe)
 

@@ -54,16 +54,21 @@ def judge(
 ) -> None:
     """Judge hits as right or wrong.
 
-    Keys: y(es), n(o), s(kip), u(ndo), q(uit). Answers count in the next 'engine adapt'.
+    Keys: y(es), n(o), s(kip), u(ndo), q(uit). Every answer is saved at once and counts in the next
+    'engine adapt'; the next 'engine judge' goes on with the hits that are left. You never see what
+    found a hit. A hit that nobody judges counts as wrong.
 
     Once an adapter is trained, it asks only about passages that tell the adapted encoder from base:
     those that one of them lists alone, or at another rank. A question with the same list twice
     needs no look. Before, and with --all, it asks about the hits of keyword, semantic and hybrid
-    search, and of the encoder that is not in use. You never see what found a hit. A hit that nobody
-    judges counts as wrong. Every answer is saved at once, and the next 'engine judge' goes on with
-    the hits that are left. With --lists it shows both lists of a query, without names and in random
-    order: answer 1, 2 or s(ame). Without --query and --queries it asks about the project's own
-    queries: judged ones with unjudged hits, then held-out ones that were made from the documents.
+    search, and of the encoder that is not in use.
+
+    With --lists it shows both lists of a query, without names and in random order: answer 1, 2 or
+    s(ame).
+
+    Without --query and --queries it asks about the project's own queries: judged ones with unjudged
+    hits, then held-out ones that were made from the documents.
+
     Without a terminal, it reads one letter a line from standard input.
     """
     from engine.cli.judging.hits import JudgingSession, show_summary

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from engine.core.disk import (
     PRIVATE,
-    complete_folder,
     disk_errors,
     is_shared,
     json_sha256,
+    publish_folder,
     write_text,
 )
 from engine.core.platforms.files import try_remove_tree
@@ -131,7 +131,7 @@ def publish_graph(index: Path, encoder: str) -> None:
             folder = graphs_root() / name
             if read_facts(folder) is None:
                 try_remove_tree(folder)
-                with complete_folder(folder.with_name(f".tmp-{name}"), folder) as temporary:
+                with publish_folder(folder.with_name(f".tmp-{name}"), folder) as temporary:
                     copy_graph(index / FOLDER, temporary, link=True)
                     for file in FILES:
                         (temporary / file).chmod(PRIVATE["files"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.core.disk import complete_folder, disk_errors, write_text
+from engine.core.disk import disk_errors, publish_folder, write_text
 from engine.core.errors import ModelError, ProjectBusyError
 from engine.core.platforms.files import try_remove_tree
 from engine.encoders.fingerprint import adapter_digest
@@ -96,7 +96,7 @@ def copy_project(project: ProjectFolder, place: Path, names: Iterable[str]) -> P
     The copy is complete or absent. Runs are not copied. Raises ProjectBusyError while a run holds
     the project, ResourceError if the disk is full.
     """
-    building = complete_folder(place.with_name(f".tmp-{place.name}"), place)
+    building = publish_folder(place.with_name(f".tmp-{place.name}"), place)
     with (
         project.locked(),
         disk_errors(f"The project {project.name} could not be copied."),
@@ -204,7 +204,7 @@ class Workspace:
             return
         folder = self._training_folder(key)
         text = json.dumps({"fingerprint": artifact.fingerprint, "info": artifact.info.to_dict()})
-        building = complete_folder(folder.with_name(f".tmp-{key}"), folder)
+        building = publish_folder(folder.with_name(f".tmp-{key}"), folder)
         with disk_errors("A trained adapter could not be kept."), building as temporary:
             shutil.copytree(source, temporary / _ADAPTER)
             write_text(temporary / _RECORD, text)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from engine.core.disk import complete_folder, disk_errors
+from engine.core.disk import disk_errors, publish_folder
 from engine.core.errors import ModelError
 from engine.core.platforms.files import try_remove_tree
 from engine.encoders.fingerprint import ALL_WEIGHTS
@@ -205,7 +205,7 @@ def write_adapter(
     unfinished = folder.with_name(f".writing-{folder.name}-{os.getpid()}")
     with disk_errors(f"The adapter could not be written to {folder}."):
         try_remove_tree(folder)
-        with complete_folder(unfinished, folder) as temporary:
+        with publish_folder(unfinished, folder) as temporary:
             save_file(plain, temporary / "adapter_model.safetensors", metadata)
             (temporary / "adapter_config.json").write_text(
                 text + "\n", encoding="utf-8", newline="\n"
