@@ -7,7 +7,6 @@ it. The server is that of llama-cpp-python, which only this process can reach.
 from __future__ import annotations
 
 import os
-import platform
 import secrets
 import subprocess
 import tempfile
@@ -15,7 +14,6 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from zlib import crc32
 
 from pydantic import BaseModel
 
@@ -33,6 +31,7 @@ MODULE = "engine.llm.serving"
 MAX_SOCKET_PATH = 100
 """Bytes of a unix socket's path that every system accepts."""
 # A process has a private folder with its socket, and a link to the model's file if need be.
+_FOLDER_PREFIX = "bmembed-"
 _SOCKET = "model.sock"
 _LINK = "model.gguf"
 
@@ -89,7 +88,7 @@ class ModelProcess:
         """
         check_llm()
         _remove_leftovers()
-        folder = tempfile.mkdtemp(prefix=folder_prefix())
+        folder = tempfile.mkdtemp(prefix=_FOLDER_PREFIX)
         socket_path = f"{folder}/{_SOCKET}"
         if not has_unix_sockets() or len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:
             socket_path = ""
@@ -169,27 +168,16 @@ class ModelProcess:
         return served
 
 
-def folder_prefix() -> str:
-    """Return the beginning of the names of the private folders of this machine's processes.
-
-    Machines may share a folder for temporary files, but none sees who listens on another.
-    """
-    return f"bmembed-{crc32(os.fsencode(platform.node())):08x}-"
-
-
 def _remove_leftovers() -> None:
     """Remove the folders that killed programs left behind: nobody listens at their sockets.
 
-    A folder without a socket stays, since its process may still be loading a model. So does one
-    with other files.
+    A folder without a socket stays, since its process may still be loading a model.
     """
-    for path in Path(tempfile.gettempdir()).glob(f"{folder_prefix()}*/{_SOCKET}"):
+    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*/{_SOCKET}"):
         with suppress(OSError):  # such as the folder of another user
             if is_abandoned(path):
                 path.unlink()
-                link = path.with_name(_LINK)
-                if link.is_symlink():
-                    link.unlink()
+                path.with_name(_LINK).unlink(missing_ok=True)
                 path.parent.rmdir()
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import platform
 import shutil
 import signal
 import struct
@@ -27,7 +26,6 @@ from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
 
 from engine.core.errors import CancelledError, ModelError, StageError
 from engine.core.platforms.jobs import Job
-from engine.core.platforms.sockets import listen_at
 from engine.core.text import size_text
 from engine.gguf.file import check_gguf, content_identity
 from engine.gguf.hardware import (
@@ -42,7 +40,6 @@ from engine.gguf.hardware import (
 from engine.llm import chat_template
 from engine.llm.chat import FileChatModel
 from engine.llm.chat_template import SECONDS, render_frame
-from engine.llm.model_process import folder_prefix
 from engine.llm.prompts import Message
 from engine.llm.requests import NullReporter, Request, UnansweredError
 from engine.llm.shapes import EVENTS, PAIRS, QUESTIONS, Shape
@@ -233,35 +230,6 @@ def test_what_a_killed_program_left_is_removed_at_the_next_start(
         assert first.complete(Request(MESSAGE, PAIRS, 1, 30, 3)).text
         first.close()
         second.close()
-
-
-@pytest.mark.posix(reason="Windows has no unix sockets")
-def test_nothing_but_what_a_killed_program_left_is_removed(
-    tiny_gguf_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The socket of another machine that shares the disk, and files of another program, stay."""
-    with tempfile.TemporaryDirectory() as folder:
-        monkeypatch.setenv("TMPDIR", folder)
-        monkeypatch.setattr(tempfile, "tempdir", folder)
-        loaded = load(tiny_gguf_file)
-        name = Path(loaded.client.address.socket_path).parent.name
-        loaded.close()
-        prefix = folder_prefix()
-        assert name.startswith(prefix)
-        with monkeypatch.context() as elsewhere:
-            elsewhere.setattr(platform, "node", lambda: "another-machine")
-            other_prefix = folder_prefix()
-        assert other_prefix != prefix
-        kept = []
-        for place in (f"{prefix}full", f"{other_prefix}live"):
-            ended = Path(folder, place)
-            ended.mkdir()
-            listen_at(str(ended / "model.sock")).close()
-            (ended / "model.gguf").write_bytes(b"weights")
-            kept.append(ended / "model.gguf")
-        load(tiny_gguf_file).close()
-        assert [path.read_bytes() for path in kept] == [b"weights"] * 2
-        assert [path.with_name("model.sock").exists() for path in kept] == [False, True]
 
 
 def test_a_loopback_port_serves_on_systems_without_unix_sockets(
