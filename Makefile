@@ -69,10 +69,10 @@ $(WINDOWS_LLM)/.built: constraints.txt tests/windows/mingw.cmake | $(BIN)/python
 test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory --jobs 2 lint pytest
 
-# Tests wait for processes half of their time: on two cores six workers keep both busy. Modules are compiled once, not at each of
+# Tests wait for processes half of their time: on two cores five workers keep both busy. Modules are compiled once, not at each of
 # the hundreds of starts of a process, whatever the shell has set.
 pytest: $(VENV)/.installed-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 6 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 test-slow: window
 	$(BIN)/python -m pytest -m slow --timeout 3600 -r s

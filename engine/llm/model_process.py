@@ -22,7 +22,7 @@ from engine.core.extras import check_llm
 from engine.core.platforms.files import try_remove_tree
 from engine.core.platforms.pipes import PipeReader
 from engine.core.platforms.processes import describe_exit_code
-from engine.core.platforms.sockets import has_unix_sockets, is_abandoned
+from engine.core.platforms.sockets import has_unix_sockets
 from engine.core.subprocesses import GRACE_SECONDS, spawn
 from engine.endpoint.address import Address
 from engine.endpoint.client import POLL_SECONDS, Client
@@ -30,10 +30,6 @@ from engine.endpoint.client import POLL_SECONDS, Client
 MODULE = "engine.llm.serving"
 MAX_SOCKET_PATH = 100
 """Bytes of a unix socket's path that every system accepts."""
-# A process has a private folder with its socket, and a link to the model's file if need be.
-_FOLDER_PREFIX = "bmembed-"
-_SOCKET = "model.sock"
-_LINK = "model.gguf"
 
 
 class ServedFile(BaseModel):
@@ -87,9 +83,8 @@ class ModelProcess:
         StageError if the process crashed.
         """
         check_llm()
-        _remove_leftovers()
-        folder = tempfile.mkdtemp(prefix=_FOLDER_PREFIX)
-        socket_path = f"{folder}/{_SOCKET}"
+        folder = tempfile.mkdtemp(prefix="bmembed-")
+        socket_path = f"{folder}/model.sock"
         if not has_unix_sockets() or len(os.fsencode(socket_path)) > MAX_SOCKET_PATH:
             socket_path = ""
         self._name = Path(file.path).name
@@ -168,19 +163,6 @@ class ModelProcess:
         return served
 
 
-def _remove_leftovers() -> None:
-    """Remove the folders that killed programs left behind: nobody listens at their sockets.
-
-    A folder without a socket stays, since its process may still be loading a model.
-    """
-    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*/{_SOCKET}"):
-        with suppress(OSError):  # such as the folder of another user
-            if is_abandoned(path):
-                path.unlink()
-                path.with_name(_LINK).unlink(missing_ok=True)
-                path.parent.rmdir()
-
-
 def _readable_path(path: str, folder: str) -> str:
     """Return a path to the file that is valid UTF-8, as llama-cpp-python needs it.
 
@@ -189,7 +171,7 @@ def _readable_path(path: str, folder: str) -> str:
     try:
         path.encode()
     except UnicodeEncodeError:
-        link = Path(folder) / _LINK
+        link = Path(folder) / "model.gguf"
         link.symlink_to(path)
         return str(link)
     return path

@@ -3,14 +3,10 @@ from __future__ import annotations
 import ctypes
 import gc
 import shutil
-import signal
 import struct
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +15,6 @@ import psutil
 import pytest
 from fixtures.errors import fails
 from fixtures.gguf_models import SPACE, count, load, load_here
-from fixtures.pipeline import WAIT_SECONDS
 from fixtures.preloaded import STARTER
 from fixtures.project_files import mode
 from fixtures.tiny_gguf import CHATML, build_tiny_gguf, cut_to
@@ -50,14 +45,6 @@ if TYPE_CHECKING:
 IM_START = 259  # ids of the tiny model's control tokens; byte b is token 3 + b
 IM_END = 260
 MESSAGE = Message("Be brief.", "What is in the passage?")
-# Starts the process of a model, and is killed.
-KILLED = """
-import os, signal, sys
-from engine.llm.model_process import ModelProcess, ServedFile
-model = ModelProcess(ServedFile(path=sys.argv[1], context=512), lambda: None)
-print(model.client.address.socket_path, model.pid, flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -207,29 +194,6 @@ def test_nobody_but_this_user_reaches_the_process(tiny_gguf_file: Path) -> None:
     assert refused.status == 401
     loaded.close()
     assert not path.parent.exists()
-
-
-@pytest.mark.posix(reason="Windows has no unix sockets")
-def test_what_a_killed_program_left_is_removed_at_the_next_start(
-    tiny_gguf_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        monkeypatch.setenv("TMPDIR", folder)
-        monkeypatch.setattr(tempfile, "tempdir", folder)
-        command = [sys.executable, "-c", KILLED, str(tiny_gguf_file)]
-        killed = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-        socket_path, pid = killed.stdout.split()
-        assert killed.returncode == -signal.SIGKILL
-        with suppress(psutil.NoSuchProcess):
-            psutil.Process(int(pid)).wait(WAIT_SECONDS)
-        assert Path(socket_path).is_socket()
-        first = load(tiny_gguf_file)
-        assert not Path(socket_path).parent.exists()
-        second = load(tiny_gguf_file)
-        assert len(list(Path(folder).iterdir())) == 2
-        assert first.complete(Request(MESSAGE, PAIRS, 1, 30, 3)).text
-        first.close()
-        second.close()
 
 
 def test_a_loopback_port_serves_on_systems_without_unix_sockets(

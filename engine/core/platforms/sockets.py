@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
 import sys
-from pathlib import Path
 
 if sys.platform == "win32":
     import ctypes
@@ -21,7 +19,7 @@ def has_unix_sockets() -> bool:
 
 
 def listen_at(path: str) -> socket.socket:
-    """Return a unix socket that listens at a path, where it appears once it listens.
+    """Return a unix socket that listens at a path.
 
     Raises OSError.
     """
@@ -29,27 +27,9 @@ def listen_at(path: str) -> socket.socket:
         raise OSError("there are no unix sockets")
     else:
         listener = socket.socket(socket.AF_UNIX)
-        new_path = Path(path).with_name(".new")
-        listener.bind(str(new_path))
+        listener.bind(path)
         listener.listen()
-        new_path.rename(path)
         return listener
-
-
-def is_abandoned(path: Path) -> bool:
-    """Return whether the process that listened at a unix socket has ended.
-
-    Raises OSError.
-    """
-    if sys.platform == "win32":
-        return False
-    else:
-        with socket.socket(socket.AF_UNIX) as connection:
-            # A busy server must not hold this up.
-            connection.setblocking(False)
-            is_refused = connection.connect_ex(str(path)) == errno.ECONNREFUSED
-        # A connection to any other file is refused, too.
-        return is_refused and path.is_socket()
 
 
 def loopback_interface() -> str | None:

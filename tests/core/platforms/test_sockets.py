@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import errno
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -39,19 +38,3 @@ def test_a_connection_that_failed_is_described_by_the_system(
 def test_a_refused_connection_says_so_on_every_system() -> None:
     error = ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")
     assert "refused" in sockets.describe_socket_error(error)
-
-
-@pytest.mark.posix(reason="Windows has no unix sockets")
-def test_a_socket_is_abandoned_once_nobody_listens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
-    path = Path("model.sock")
-    with sockets.listen_at(str(path)):
-        assert [each.name for each in tmp_path.iterdir()] == ["model.sock"]
-        assert not sockets.is_abandoned(path)
-    assert sockets.is_abandoned(path)
-    path.unlink()
-    assert not sockets.is_abandoned(path)
-    path.write_text("a file, to which a connection is refused, too")
-    assert not sockets.is_abandoned(path)
