@@ -57,7 +57,9 @@ def test_figures_are_of_the_queries_that_the_report_names(
         "systems": {"base": {"ndcg@10": figure}},
         "differences": {},
     }
-    assert f"{name[:1].upper()}{name[1:]}, 130 of them. Percent" in card_of(tmp_path, {kind: table})
+    card = card_of(tmp_path, {kind: table})
+    assert f"{name[:1].upper()}{name[1:]}, 130 of them. Percent" in card
+    assert "| system | nDCG@10 | nDCG@10 − base |" in card
 
 
 def test_each_mode_has_its_reason_once(tmp_path: Path) -> None:
