@@ -173,7 +173,7 @@ class AdaptationOffer:
             yield (
                 f"Outlook: {shortage}. The adapted encoder still comes into use where it is"
                 " expected to help: it helped on public collections, and nothing on your documents"
-                " speaks against it."
+                " shows that it harms."
             )
         elif not self.possible:
             yield f"Outlook: {FEWER}."

@@ -32,7 +32,7 @@ UNUSED: dict[UnusedReason, str] = {
     "document-to-train": "training is expected to use its document",
     "over-limit": "more than evaluation.max_heldout",
     "share": "beyond training.query_share, or not of training.query_source",
-    "unfit-stop": "validation, and extractive or too few to stop the training",
+    "unfit-stop": "kept for validation, but extractive, or too few to tell when to stop",
     "model-measured": "those of a language model are measured",
     "chunk-gone": "its passage is gone",
     "trained": "trained on",
