@@ -228,7 +228,8 @@ def _examine_reading() -> list[Finding]:
         found = "nothing is refused to reading processes"
         return [Finding("reading", "problem", found, follows, "reading-not-confined")]
     state = "good" if confinement.is_complete else "absent"
-    return [Finding("reading", state, f"refused to reading processes: {refused}", f"by {means}")]
+    found = f"processes that read documents are refused {refused}"
+    return [Finding("reading", state, found, f"by {means}")]
 
 
 def _examine_documents(project: ProjectFolder, settings: Settings) -> list[Finding]:
