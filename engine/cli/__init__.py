@@ -208,7 +208,7 @@ def _explain_wrong_use(error: Any) -> UsageError:
             print(error.format_message(), file=sys.stderr)
             sys.exit(UsageError.exit_code)
         return UsageError("No command was given.", "", "Try 'engine --help'.")
-    command = getattr(getattr(error, "ctx", None), "command_path", "engine")
+    command = _name_command(error)
     to_do = f"Try '{command} --help'."
     if type(error).__name__ == "BadParameter":
         return UsageError(_explain_wrong_value(error) or error.format_message(), "", to_do)
@@ -220,6 +220,20 @@ def _explain_wrong_use(error: Any) -> UsageError:
     if command.startswith("engine config"):
         to_do += " 'engine config list PROJECT --all' shows every KEY and its value."
     return UsageError(error.format_message(), "", to_do)
+
+
+def _name_command(error: Any) -> str:
+    """Return the command that was used wrongly, such as `engine search`.
+
+    An option without a value is found before the library knows the command.
+    """
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        return str(context.command_path)
+    words = sys.argv[1:2]
+    if not words or words[0].startswith("-"):
+        return "engine"
+    return f"engine {words[0]}"
 
 
 def _explain_wrong_value(error: Any) -> str:

@@ -46,6 +46,21 @@ def test_a_wrong_argument_is_named_with_what_may_stand_there(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("judge", "p", "--query"), "engine judge --help"),
+        (("models", "get", "m", "--to"), "engine models --help"),
+        (("judge", "p", "--nothing"), "engine judge --help"),
+        (("--nothing",), "engine --help"),
+    ],
+)
+def test_the_advice_names_the_help_of_the_command(arguments: tuple[str, ...], command: str) -> None:
+    code, error = error_of(*arguments)
+    assert code == 2
+    assert command in error["to_do"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         (("",), "query-empty"),
