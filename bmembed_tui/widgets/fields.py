@@ -8,11 +8,12 @@ import os
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from textual import events, work
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
+from textual.geometry import Size
+from textual.reactive import reactive
 from textual.suggester import Suggester
 from textual.widgets import Input
 
@@ -41,6 +42,9 @@ class Field(Input):
         Binding("down", "app.focus_next", show=False),
     ]
 
+    # Unlike that of `Widget`, it lays nothing out: the field's place does not depend on its text.
+    virtual_size = reactive(Size(0, 0))
+
     def __init__(self, value: str = "", **options: Any) -> None:
         """Take the options of `Input`, of which two have another default here."""
         super().__init__(visible(value), **{"compact": True, "select_on_focus": False, **options})
@@ -62,12 +66,6 @@ class Field(Input):
         if action and await self.app.run_action(action, self):
             event.stop()
             event.prevent_default()
-
-    def refresh(
-        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
-    ) -> Self:
-        """Redraw without a layout, since the field's size does not depend on its text."""
-        return super().refresh(*regions, repaint=repaint, recompose=recompose)
 
 
 class PatternField(Field):

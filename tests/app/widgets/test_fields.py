@@ -31,3 +31,22 @@ def test_keys_that_come_at_once_edit_in_their_order() -> None:
         == "dcbe"
     )
     assert asyncio.run(typed("x", "y", "ctrl+u", "a", "b", "left", "ctrl+k", "c")) == "ac"
+
+
+def test_a_letter_lays_nothing_out_but_a_field_that_appears_does() -> None:
+    async def story() -> tuple[int, list[int]]:
+        app = Form()
+        async with app.run_test(size=(20, 5)) as pilot:
+            field = app.query_one(Field)
+            layouts = field._layout_updates
+            await pilot.press(*"abcdefghijklmnopqrstuvwxyz")
+            layouts = field._layout_updates - layouts
+            assert field.scroll_offset.x == 27 - 20  # the cursor stays in sight
+            heights = []
+            for display in (False, True):
+                field.display = display
+                await pilot.pause()
+                heights.append(field.region.height)
+            return layouts, heights
+
+    assert asyncio.run(story()) == (0, [0, 1])
