@@ -215,8 +215,9 @@ class SearchView(StepPane):
     def _draw_answer(self, mode: str, answer: Answer) -> None:
         """Draw the hits of an answer, or why there are none."""
         self.judgments.select(answer.question.query)
-        is_embedded_first = self.host.is_busy and not self.host.status.built("embed")
-        follows = mode != "bm25" and (is_embedded_first or mode in self.searching.pending)
+        is_first_embedding = self.host.is_busy and not self.host.status.built("embed")
+        is_pending = mode in self.searching.pending
+        follows = mode != "bm25" and (is_first_embedding or is_pending)
         message = answer.error or texts.format_no_hits(answer, by_meaning_follows=follows)
         self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
 
