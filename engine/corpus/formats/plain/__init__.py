@@ -92,6 +92,8 @@ _WESTERN_BYTES = {
 }
 # Bytes that are not UTF-8, as `surrogateescape` decodes them.
 _BAD_BYTES = re.compile("[\udc80-\udcff]+")
+# Western letters that are rather the first half of a Latin, Greek or Cyrillic letter in UTF-8.
+_FIRST_HALVES = ("Â", "Ã", "Î", "Ï", "Ð", "Ñ")
 # With less confidence, a guess of chardet's is no better than any other.
 _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
@@ -355,8 +357,7 @@ def _decode_mixed(data: bytes) -> DecodedText:
 def _read_bad_bytes(match: re.Match[str]) -> str:
     """Return what bytes within UTF-8 stand for: Western letters in a word, else U+FFFD.
 
-    Programs in different encodings may add lines to one file. A single `Â` or `Ã` is rather half a
-    character of UTF-8.
+    Programs in different encodings may add lines to one file.
     """
     data = match[0].encode("utf-8", "surrogateescape")
     letters = data.decode(_WESTERN, "replace")
@@ -366,7 +367,7 @@ def _read_bad_bytes(match: re.Match[str]) -> str:
     has_capital_within = before.islower() and letters[0].isupper()
     is_before_capital = letters[-1].islower() and after.isupper()
     is_word = letters.isalpha() and not has_capital_within and not is_before_capital
-    if is_in_word and is_word and letters not in "ÂÃ":
+    if is_in_word and is_word and letters not in _FIRST_HALVES:
         return letters
     return data.decode("utf-8", "replace")
 
