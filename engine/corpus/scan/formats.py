@@ -225,6 +225,11 @@ def find_online_file(path: str) -> str:
     return f"{folder}{slash}{match[1] or match[2]}"
 
 
+def list_placeholders(name: str) -> tuple[str, ...]:
+    """Return the names of the files that clouds leave in the place of the file `name`."""
+    return (f".{name}.icloud", f"{name}.nextcloud", f"{name}.owncloud")
+
+
 def is_tnef(path: str) -> bool:
     """Return whether a file has the name of Outlook's packed attachments."""
     return _TNEF_NAME.fullmatch(path.rpartition("/")[2]) is not None
