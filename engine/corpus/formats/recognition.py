@@ -18,7 +18,16 @@ from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.locked import explain_lock
 from engine.corpus.formats.source import get_content_size, open_content
-from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
+from engine.corpus.scan.formats import (
+    ARCHIVES,
+    BINARY,
+    MAGIC,
+    PAGE,
+    RTF,
+    archive_format,
+    format_without_ending,
+    is_mail,
+)
 
 MAX_UNPACKED = 2**30  # bytes
 _PACKAGES = frozenset({"docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"})
@@ -103,9 +112,11 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
     # Programs save a web page with its pictures under such a name.
     if format == "doc" and is_mail(head):
         return "mhtml"
-    # Many programs write a table as text and call it .xls.
-    if format == "xls" and _is_table(head):
+    # Many programs write a table as text and call it .xls, and texts were once called .doc.
+    if format == "xls" and (_is_table(head) or format_without_ending(head) == "txt"):
         return "csv"
+    if format == "doc" and format_without_ending(head) == "txt":
+        return "txt"
     # An archive from before 1988 begins with no mark of its own.
     if format == "tar":
         return "tar"

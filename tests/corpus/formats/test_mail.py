@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 from fixtures.compound_writer import compound_file
+from fixtures.errors import unreadable
 from fixtures.local_zone import in_zone
 
 from engine.core.records import ReadDocument
@@ -507,3 +508,49 @@ def test_paragraphs_quotes_and_signatures_stay_apart(
     parameters = "format=flowed; delsp=yes"
     mail = f"{HEADER}Content-Type: text/plain; charset=utf-8; {parameters}\n\n{body}"
     assert read(tmp_path, mail.replace("\n", line_end))[0] == text
+
+
+PACKED_MAIL = (
+    HEADER + "Bcc: Eva <eva@quay.example>\nContent-Type: text/plain; charset=utf-8\n"
+    "Content-Transfer-Encoding: base64\n\n" + b64encode("Der Kai über Nacht".encode()).decode()
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.eml", b"\xef\xbb\xbf" + PACKED_MAIL),
+        ("a.eml", PACKED_MAIL.replace(b"\n", b"\r\r\n")),
+        ("a.emlx", b"%d     \n%s<?xml version='1.0'?><plist/>" % (len(PACKED_MAIL), PACKED_MAIL)),
+    ],
+)
+def test_a_mail_in_a_frame_is_read(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    (document,) = read_everything(tmp_path / name, "eml")
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.format) == ("Piers", "eml")
+    assert document.text == (
+        "Subject: Piers\nFrom: ada@quay.example\nBcc: Eva <eva@quay.example>\n"
+        "Date: Tue, 04 Mar 2031 05:06:07 +0000\n\nDer Kai über Nacht"
+    )
+
+
+def test_mails_that_were_deleted_in_thunderbird_are_left_out(tmp_path: Path) -> None:
+    def stored(status: str, subject: str) -> str:
+        return (
+            f"From - Mon Mar  3 10:00:00 2031\nX-Mozilla-Status: {status}\n"
+            f"X-Mozilla-Status2: 00800000\nSubject: {subject}\n\nX-Mozilla-Status: 0008\n\n"
+        )
+
+    path = tmp_path / "Inbox"
+    path.write_text(stored("0001", "kept") + stored("0009", "deleted") + stored("0010", "other"))
+    documents = list(read_everything(path, "mbox"))
+    assert [
+        (found.member, found.title) for found in documents if isinstance(found, ReadDocument)
+    ] == [
+        ("0001.eml", "kept"),
+        ("0003.eml", "other"),
+    ]
+    path.write_text(stored("0009", "deleted"))
+    with unreadable("empty"):
+        list(read_everything(path, "mbox"))

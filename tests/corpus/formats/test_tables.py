@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fixtures.errors import unreadable
 from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
@@ -269,3 +270,26 @@ def test_pages_with_a_bad_byte_or_without_a_charset_are_read() -> None:
 def test_cells_are_parted_as_spreadsheets_do(content: str, text: str) -> None:
     _, _, rows = read("a.csv", content).text.partition("\n")
     assert rows == text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("a.csv", "Name,Ort\nM&uuml;ller &amp; S&#246;hne,K&ouml;ln", "Müller & Söhne | Köln"),
+        ("a.json", '{"name": "M&uuml;ller", "a": "x&y; R&D; a=1&copy=2"}', "R&D; a=1&copy=2"),
+        ("a.json", '{"name": "J\\u00c3\\u00bcrgen"}', "name: Jürgen"),
+        ("a.json", '{"name": "%s"}' % ("QUJD" * 80), ""),
+    ],
+)
+def test_values_are_read_as_programs_mean_them(name: str, content: str, text: str) -> None:
+    if text:
+        assert text in read(name, content).text
+    else:
+        with unreadable("empty"):
+            read(name, content)
+
+
+def test_the_title_of_a_record_is_read_as_its_values() -> None:
+    assert (
+        read("a.json", '{"title": "J\\u00c3\\u00bcrgen &amp; Ada", "a": 1}').title == "Jürgen & Ada"
+    )

@@ -85,3 +85,9 @@ def test_what_holds_no_text_has_a_reason(tmp_path: Path, content: bytes, kind: K
 def test_deep_nesting_is_read(tmp_path: Path) -> None:
     source = b"<a>" * 200 + b"pelican" + b"</a>" * 200
     assert "pelican" in only(opened(tmp_path, "a.xml", source)).text
+
+
+def test_a_file_within_is_left_out_though_its_lines_are_divided(tmp_path: Path) -> None:
+    packed = base64.encodebytes(b"a file within " * 50).decode()
+    source = f"<Invoice><ID>4711</ID><File>\n{packed}</File></Invoice>"
+    assert only(opened(tmp_path, "a.xml", source.encode())).text == "ID: 4711"

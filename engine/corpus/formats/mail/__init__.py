@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import email
 import email.utils
+import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from datetime import UTC
 from email.message import Message
@@ -42,10 +44,20 @@ from engine.corpus.formats.source import open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, TNEF, ending_of, is_header, is_mail, is_tnef
 from engine.corpus.text.metadata import title_from_name
 
-_SHOWN_FIELDS = ("Subject", "From", "To", "Cc", "Date")
+_SHOWN_FIELDS = ("Subject", "From", "To", "Cc", "Bcc", "Date")
 _MAX_MAIL_LENGTH = 256 * 2**20  # bytes
 # Longer lines of a mailbox are read in pieces of so many bytes.
 _MAX_LINE_LENGTH = 2**20
+# The length of the mail, on the first line of an .emlx file of Apple Mail.
+_APPLE_LENGTH = re.compile(rb"\s*(\d{1,10})[ \t]*\r?\n")
+# The line end of a mail that a program has written as a text of Windows though it was one already.
+_DOUBLED_LINE_END = b"\r\r\n"
+_HEAD_LENGTH = 4096  # bytes
+# What Thunderbird notes of a mail in its mailboxes (nsMsgMessageFlags), and the flag of a deleted
+# one. The mail stays in the file until its folder is compacted.
+_MOZILLA_STATUS = re.compile(rb"^X-Mozilla-Status:[ \t]*([0-9A-Fa-f]{4})\b", re.MULTILINE)
+_DELETED = 0x0008
+_HEADER_END = re.compile(rb"\r?\n\r?\n")
 # Ending of an attachment by its media type.
 _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pdf": ".pdf",
@@ -85,7 +97,7 @@ class MailReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
-        message = email.message_from_bytes(read_bytes(path, data).lstrip(b"\r\n"))
+        message = email.message_from_bytes(_find_mail(read_bytes(path, data)))
         fields = FieldDecoder(message)
         header = {
             name: fields.read_field(message, name)[:MAX_FIELD_LENGTH] for name in _SHOWN_FIELDS
@@ -118,7 +130,8 @@ class MailReader:
 class MailboxReader:
     """A reader of a mailbox (mbox); its mails are named by their numbers: `0001.eml`.
 
-    Only the first `max_length` bytes of each mail are read.
+    Only the first `max_length` bytes of each mail are read. Mails that were deleted in Thunderbird
+    are left out, though they have numbers.
     """
 
     def __init__(self, max_length: int = _MAX_MAIL_LENGTH) -> None:
@@ -128,13 +141,19 @@ class MailboxReader:
         """Read a file; see `Reader.read`."""
         with open_content(path, data) as file:
             number = 0
+            are_all_deleted = True
             for number, mail in enumerate(_split_mailbox(file, self._max_length), 1):
+                if _is_deleted(mail):
+                    continue
+                are_all_deleted = False
                 yield Member(f"{number:04}.eml", mail)
                 if len(mail) >= self._max_length:
                     why = f"of a mail only the first {self._max_length // 2**20} MB are read"
                     yield LeftOut(f"{number:04}.eml/rest", "quarantined", "too large", why)
         if not number:
             raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
+        if are_all_deleted:
+            raise UnreadableFileError(path, "all its mails were deleted", "empty")
 
 
 MAIL_READER = MailReader()
@@ -172,6 +191,25 @@ def _split_mailbox(file: BinaryIO, max_length: int) -> Iterator[bytes]:
         line = next_line
     if has_separator or is_mail(b"".join(lines)):
         yield b"".join(lines)
+
+
+def _find_mail(content: bytes) -> bytes:
+    """Return the bytes of the mail in a file, without what precedes and follows it."""
+    length = _APPLE_LENGTH.match(content)
+    if length is not None:
+        # The facts that Apple Mail notes about the mail follow it.
+        content = content[length.end() : length.end() + int(length[1])]
+    content = content.removeprefix(BOM_UTF8).lstrip(b"\r\n")
+    if _DOUBLED_LINE_END in content[:_HEAD_LENGTH]:
+        return content.replace(_DOUBLED_LINE_END, b"\r\n")
+    return content
+
+
+def _is_deleted(mail: bytes) -> bool:
+    """Return whether a mail in a mailbox of Thunderbird was deleted."""
+    header = _HEADER_END.split(mail[:_HEAD_LENGTH], maxsplit=1)[0]
+    status = _MOZILLA_STATUS.search(header)
+    return status is not None and int(status[1], 16) & _DELETED > 0
 
 
 def _parse_date(text: str) -> float | None:

@@ -50,6 +50,7 @@ _PLAIN_BODY = "1000"
 _SENDER = "0C1A"
 _TO = "0E04"
 _CC = "0E03"
+_BCC = "0E02"
 # The long file name, the short one, and the displayed name.
 _FILE_NAMES = ("3707", "3704", "3001")
 # The subject, the same without "Re: ", and that of the conversation.
@@ -142,6 +143,7 @@ class _OutlookMail(NamedTuple):
             "From": sender_and_address,
             "To": self._read_line(_TO),
             "Cc": self._read_line(_CC),
+            "Bcc": self._read_line(_BCC),
             "Date": self._read_date(),
         }
         text = write_mail(header, body)
