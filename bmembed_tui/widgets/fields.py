@@ -17,6 +17,7 @@ from textual.reactive import reactive
 from textual.suggester import Suggester
 from textual.widgets import Input
 
+from bmembed_tui.widgets.dropped import find_dropped_path
 from engine.core.text import visible
 from engine.project.folder import full_path
 
@@ -173,6 +174,12 @@ class PathField(Field):
         self._picked_path = path
         self.value = text
         self.cursor_position = len(text)
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        """Replace a path in quotes or a file:// address by the path; `Input` inserts it."""
+        path = await asyncio.to_thread(find_dropped_path, event.text)
+        if path is not None:
+            event.text = str(path)
 
     def type_on(self, character: str) -> None:
         """Focus the field and insert a character that was typed outside of it."""
