@@ -175,7 +175,7 @@ class PathField(Field):
         self.value = text
         self.cursor_position = len(text)
 
-    async def _on_paste(self, event: events.Paste) -> None:
+    async def on_paste(self, event: events.Paste) -> None:
         """Replace a path in quotes or a file:// address by the path; `Input` inserts it."""
         path = await asyncio.to_thread(find_dropped_path, event.text)
         if path is not None:
