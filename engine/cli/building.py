@@ -215,8 +215,9 @@ def _show_offer(name: str, as_json: bool) -> None:
     from engine.service.offer import adaptation_offer
 
     with opened(name) as project:
-        print("Estimating how long it takes …", file=sys.stderr)
-        offer = adaptation_offer(project.folder)
+        offer = adaptation_offer(
+            project.folder, on_timing=lambda: print_note("Estimating how long it takes …")
+        )
     if as_json:
         print_json(offer)
         return

@@ -155,6 +155,11 @@ def test_a_project_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
         assert (done.returncode, len(done.stderr.splitlines())) == (2, lines)
 
 
+def test_a_dry_run_without_documents_prints_the_error_alone(project: ProjectFolder) -> None:
+    done = engine_here("adapt", str(project.path), "--dry-run", check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 2)
+
+
 def test_to_compare_encoders_takes_a_project_and_encoders() -> None:
     for arguments in (("compare",), ("compare", "sample"), ("list", "sample", "e5")):
         code, error = error_of("encoders", *arguments)
