@@ -155,8 +155,9 @@ def test_a_project_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
         assert (done.returncode, len(done.stderr.splitlines())) == (2, lines)
 
 
-def test_a_dry_run_without_documents_prints_the_error_alone(project: ProjectFolder) -> None:
-    done = engine_here("adapt", str(project.path), "--dry-run", check=False)
+def test_a_dry_run_without_documents_prints_the_error_alone(tmp_path: Path) -> None:
+    unread = ProjectFolder.create(tmp_path / "unread", {})
+    done = engine_here("adapt", str(unread.path), "--dry-run", check=False)
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 2)
 
 
