@@ -102,9 +102,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
             return f"{label_of(name)} (in use)"
         return label_of(name)
 
-    template = load_template(
-        _TEMPLATE, label=label_system, metric=metric_name, about=about_count
-    )
+    template = load_template(_TEMPLATE, label=label_system, metric=metric_name, about=about_count)
     for part in ("", *PARTS):
         if (folder / part).is_dir():
             text = template.render(
