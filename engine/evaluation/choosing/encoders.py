@@ -349,11 +349,12 @@ def _measure_speed(
 
 
 def _print_progress(event: Event) -> None:
-    """Write the progress of a trial over the same line of a terminal."""
+    """Write the progress of a trial over the same line of a terminal, which is empty at the end."""
     if isinstance(event, Progress) and sys.stderr.isatty():
-        text = f"\r  {event.done:,} of {event.total:,} {event.unit}"
-        end = "\n" if event.done == event.total else ""
-        print(text, end=end, file=sys.stderr, flush=True)
+        text = f"  {event.done:,} of {event.total:,} {event.unit}"
+        if event.done == event.total:
+            text = " " * len(text) + "\r"
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
 
 
 def _answer_parent(should_stop: Callable[[], bool], folder: str, changes: str) -> Any:
