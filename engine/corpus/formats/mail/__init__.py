@@ -38,7 +38,7 @@ from engine.corpus.formats.mail.parts import (
     is_mime_field,
     read_payload,
 )
-from engine.corpus.formats.mail.tnef import unpack_mail
+from engine.corpus.formats.mail.tnef import PackedMail, unpack_mail
 from engine.corpus.formats.signed import extract_signed
 from engine.corpus.formats.source import open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, TNEF, ending_of, is_header, is_mail, is_tnef
@@ -106,11 +106,16 @@ class MailReader:
         leaves = list(find_leaves(message))
         body = MailBody(path, fields)
         body_text = body.read(message)
+        packed_mails: dict[int, PackedMail] = {}  # By the `id()` of the part.
         for part in filter(_is_tnef, leaves):
+            content = read_payload(part)
+            if not content.startswith(TNEF):
+                continue
             # Outlook may put the body into winmail.dat, alone or in addition to the text.
-            packed_text = unpack_mail(read_payload(part), path).body
-            if says_more(packed_text, body_text):
-                body_text = "\n\n".join(filter(None, (body_text, packed_text)))
+            packed = unpack_mail(content, path)
+            packed_mails[id(part)] = packed
+            if says_more(packed.body, body_text):
+                body_text = "\n\n".join(filter(None, (body_text, packed.body)))
         text = write_mail(header, body_text)
         failed: UnreadableFileError | None = None
         if text.strip():
@@ -124,7 +129,8 @@ class MailReader:
             )
         else:
             failed = UnreadableFileError(path, "it holds no text", "empty")
-        yield from report_failed_text(_read_attachments(leaves, body.part_ids, fields), failed)
+        attachments = _read_attachments(leaves, body.part_ids, packed_mails, fields)
+        yield from report_failed_text(attachments, failed)
 
 
 class MailboxReader:
@@ -261,20 +267,25 @@ def _is_tnef(part: Message) -> bool:
 
 
 def _read_attachments(
-    leaves: list[Message], in_body: set[int], fields: FieldDecoder
+    leaves: list[Message],
+    in_body: set[int],
+    packed_mails: dict[int, PackedMail],
+    fields: FieldDecoder,
 ) -> Iterator[Member]:
-    """Yield the parts that are files: those whose ids are not `in_body`."""
+    """Yield the parts that are files: those whose ids are not `in_body`.
+
+    `packed_mails`: the mail in each winmail.dat, by the id of the part. Its text is already part of
+    the mail's text.
+    """
     for number, part in enumerate(leaves, 1):
         if id(part) in in_body:
             continue
-        content = _read_content(part)
         name = _choose_file_name(part, number, fields.read_file_name(part))
-        if content.startswith(TNEF):
-            # Its text is already part of the mail's text (`MailReader.read`).
-            for file in unpack_mail(content, Path(name)).files:
+        if id(part) in packed_mails:
+            for file in packed_mails[id(part)].files:
                 yield Member(f"{name}/{file.path}", file.data)
         else:
-            yield Member(name, content)
+            yield Member(name, _read_content(part))
 
 
 def _read_content(part: Message) -> bytes:
