@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from types import MappingProxyType
 
-from engine.core.characters import drop_invisible
+from engine.core.characters import drop_invisible, replace_radicals
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.text.furniture import remove_furniture
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
@@ -286,11 +286,11 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 
 
 def restore_text(text: str) -> str:
-    """Return a text without invisible characters, and without blanks between spaced letters.
+    """Return a text without invisible characters and radicals, or blanks between spaced letters.
 
-    `R E C H N U N G` → `RECHNUNG`.
+    `R E C H N U N G` → `RECHNUNG`; see `replace_radicals`.
     """
-    visible = drop_invisible(text)
+    visible = replace_radicals(drop_invisible(text))
     if _MAY_BE_SPACED_LETTERS.search(visible):
         return _SPACED_LETTERS.sub(_join_letters, visible)
     return visible

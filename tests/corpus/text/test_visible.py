@@ -102,6 +102,14 @@ def test_words_with_blanks_between_their_letters_are_whole(text: str, whole: str
     assert found.text[found.pages[0].start :] == "end"
 
 
+def test_radicals_are_the_characters_that_they_look_like() -> None:
+    text = "契約\u2f42書\u2f00式 社\u2ed1 市\u2ea0 関\u2ec4 \u2ed3\u2ed4"
+    document = ReadDocument("\u2f42書", text, headings=(Heading(3, 1, "\u2f42書"),))
+    found = restore_words(document)
+    assert (found.title, found.text) == ("文書", "契約文書一式 社長 市民 関西 长门")
+    assert found.headings == (Heading(3, 1, "文書"),)
+
+
 def test_a_document_without_invisible_characters_stays_the_same_object() -> None:
     document = ReadDocument("Ä", "Ö \u200c\u200d", author="Ü")
     assert restore_words(document) is document
