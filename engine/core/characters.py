@@ -34,7 +34,7 @@ _SPLIT_WORD = re.compile(
     re.VERBOSE,
 )
 
-# The radicals of dictionaries, which PDFs show for the characters that look the same. NFKC knows the
+# Radicals of dictionaries, which PDFs give for the characters that look the same. NFKC knows the
 # 214 Kangxi radicals only; the others follow here by pairs (Unicode: EquivalentUnifiedIdeograph).
 _KANGXI = range(0x2F00, 0x2FD6)
 _OTHER_RADICALS = (

@@ -25,7 +25,12 @@ from engine.corpus.formats import (
     report_failed_text,
 )
 from engine.corpus.formats.locked import explain_lock
-from engine.corpus.formats.pdf.forms import ANNOTATION_SECONDS, PageAnnotations, open_form
+from engine.corpus.formats.pdf.forms import (
+    ANNOTATION_SECONDS,
+    PageAnnotations,
+    open_form,
+    read_drawn_notes,
+)
 from engine.corpus.formats.pdf.outline import find_headings, read_outline
 from engine.corpus.formats.pdf.pdfium import (
     LockedError,
@@ -37,7 +42,8 @@ from engine.corpus.formats.pdf.pdfium import (
     read_page_text,
     read_string,
 )
-from engine.corpus.text.blocks import join_pages
+from engine.corpus.formats.pdf.xfa import read_dynamic_form
+from engine.corpus.text.blocks import find_missing_lines, join_pages
 from engine.corpus.text.hyphens import mark_line_ends
 from engine.corpus.text.metadata import build_document
 
@@ -75,12 +81,27 @@ class PdfReader:
             with open_form(document) as form:
                 annotations = PageAnnotations(form, self._annotation_seconds)
                 pages = _read_pages(document, annotations)
+            if annotations.drawn:
+                self._add_drawn_notes(content, annotations, pages)
             failed: UnreadableFileError | None = None
             try:
                 yield from _read_text(path, content, document, pages)
             except UnreadableFileError as error:
                 failed = error
             yield from report_failed_text(read_attachments(document, annotations.pinned), failed)
+
+    def _add_drawn_notes(
+        self, content: bytes, annotations: PageAnnotations, pages: _PdfPages
+    ) -> None:
+        """Add the lines of stamps and signatures to the annotations of their pages."""
+        drawn = read_drawn_notes(content, annotations.drawn, self._annotation_seconds)
+        for index, text in drawn:
+            number = index + 1
+            known = f"{pages.texts.get(number, '')}\n{pages.annotations.get(number, '')}"
+            lines = find_missing_lines(known, clean(text).split("\n"))
+            if lines:
+                former = pages.annotations.get(number, "")
+                pages.annotations[number] = f"{former}\n{lines}".strip()
 
 
 READER = PdfReader()
@@ -93,6 +114,10 @@ def _read_text(
 
     Raises UnreadableFileError if they hold no text.
     """
+    form = clean(read_dynamic_form(document))
+    if form:
+        # The page only says that its viewer cannot show the form.
+        pages = _PdfPages(pages.count, texts={1: form})
     texts, note, unread = _recognise_scans(document, pages)
     metadata = _read_metadata(document)
     bookmarks = read_outline(document)

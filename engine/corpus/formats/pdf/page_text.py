@@ -238,7 +238,7 @@ class PageText:
         return is_near and base_left < (left + right) / 2 < base_right
 
     def _are_close(self, before: int, after: int) -> bool:
-        """Return whether two letters stand in one line, with no more between them than in a word."""
+        """Return whether two letters stand in one line, as close as in a word."""
         _, bottom, right, top = self._read_turned_box(before)
         left, bottom_after, _, top_after = self._read_turned_box(after)
         height = min(top - bottom, top_after - bottom_after)
