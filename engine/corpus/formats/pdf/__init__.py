@@ -53,6 +53,8 @@ _PICTURE_OBJECT = re.compile(
 )
 
 _ANNOTATIONS = "comments and fields of its form"
+_NO_TEXT = "pictures, which without OCR hold no text"
+_NO_LETTERS = "their fonts do not say which letters they show, so only OCR can read them"
 # Pictures that cover a smaller share of a page without text are taken for a logo.
 _MIN_COVERED = 0.05
 # Pictures that cover a smaller share of a page with a little text are taken for illustrations.
@@ -135,12 +137,15 @@ def _read_text(
     if not pages.has_all_annotations:
         reason = "there are so many that not all of them were read"
         yield LeftOut(_ANNOTATIONS, "quarantined", "timed out", reason)
-    if unread:
-        problems = [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]
-        reason = "pictures, which without OCR hold no text"
+    garbled = {number: why for number, why in unread.items() if number in pages.garbled}
+    scans = {number: why for number, why in unread.items() if number not in garbled}
+    for numbers, reason in ((scans, _NO_TEXT), (garbled, _NO_LETTERS)):
+        if not numbers:
+            continue
+        problems = [*dict.fromkeys(filter(None, numbers.values()))][:_MAX_PROBLEMS]
         if problems:
             reason = f"not read by OCR: {'; '.join(problems)}"
-        yield _report_pages(list(unread), pages.count, "needs OCR", reason)
+        yield _report_pages(list(numbers), pages.count, "needs OCR", reason)
 
 
 def _open(path: Path, content: bytes) -> Any:
@@ -167,6 +172,8 @@ class _PdfPages:
     annotations: dict[int, str] = field(default_factory=dict)
     # The numbers of pages that are pictures.
     scans: list[int] = field(default_factory=list)
+    # The numbers of pages whose fonts do not say which letters they show.
+    garbled: list[int] = field(default_factory=list)
     # The numbers of damaged pages.
     damaged: list[int] = field(default_factory=list)
 
@@ -177,10 +184,13 @@ def _read_pages(document: Any, annotations: PageAnnotations) -> _PdfPages:
     for number in range(1, pages.count + 1):
         try:
             with open_page(document, number - 1) as page:
-                text = mark_line_ends(clean(read_page_text(page)))
+                page_text = read_page_text(page)
+                text = mark_line_ends(clean(page_text or ""))
                 if lines := clean(annotations.read(page, number - 1, text)):
                     pages.annotations[number] = lines
-                if _is_scan(page, text):
+                if page_text is None:
+                    pages.garbled.append(number)
+                elif _is_scan(page, text):
                     pages.scans.append(number)
         except ValueError:
             pages.damaged.append(number)
@@ -198,7 +208,7 @@ def _recognise_scans(document: Any, pages: _PdfPages) -> tuple[dict[int, str], s
     The problem of an unread page is empty if OCR is off.
     """
     if not pictures.is_ocr_on():
-        return pages.texts, "", dict.fromkeys(pages.scans, "")
+        return pages.texts, "", dict.fromkeys(sorted([*pages.scans, *pages.garbled]), "")
     empty = {number for number, text in pages.texts.items() if not any(map(str.isalnum, text))}
     candidates = sorted(empty.union(pages.scans).difference(pages.damaged))
     recognised, note, unread = pictures.recognise_pages(document, candidates)
@@ -244,6 +254,8 @@ def _explain_no_text(
         return "needs OCR", f"OCR found no text in it: {note}"
     if damaged == pages.count:
         return "damaged", "damaged: its pages cannot be read"
+    if pages.garbled and not pages.scans and not pictures.is_ocr_on():
+        return "needs OCR", _NO_LETTERS
     if is_scanned or _PICTURE_OBJECT.search(content):
         if pictures.is_ocr_on():
             return "needs OCR", "OCR found no text in it"

@@ -170,7 +170,7 @@ def read_drawn_notes(
                     _hide_notes(page, without=note_indexes)
                     raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
                 with open_page(document, index) as page:
-                    yield index, read_page_text(page)
+                    yield index, read_page_text(page) or ""
 
 
 def _hide_notes(page: Any, without: Collection[int]) -> None:
