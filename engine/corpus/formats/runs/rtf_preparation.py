@@ -19,9 +19,7 @@ _SURROGATE_PAIR = re.compile(
 _HIDDEN_GROUP = re.compile(
     rb"\{\\(?:listtext|pntext)(?![a-z])|\{\\\*\\annotation(?![a-z])(?:\s*\{\\\*\\[a-z]+[^{}]*\})*"
 )
-# Deleted text, and entries of an index or a table of contents, which Word does not show.
 _DELETED = re.compile(rb"(?<!\\)\\deleted(?=0?(?![a-z\d]))")
-_ENTRY = re.compile(rb"\{\\(?:xe|tcn?)(?![a-z])")
 # Ends of pages and sections, which xberg drops without leaving a blank.
 _PAGE_END = re.compile(rb"(?<!\\)\\(?:page|sect|column)(?![a-z])")
 # Fonts of Chinese, Japanese and Korean, whose letters take two bytes, and the Japanese among them.
@@ -50,9 +48,8 @@ _LETTERS = re.compile(r"\\u(-?\d+) ?(?:\\'[0-9a-fA-F]{2}|\?)?|((?:\\'[0-9a-fA-F]
 def prepare_rtf(content: bytes) -> bytes:
     """Return an RTF file in which xberg finds all that Word shows."""
     content = _HIDDEN_GROUP.sub(_show_group, content)
-    # What Word does not show becomes hidden text.
+    # What is deleted while changes are tracked becomes hidden text.
     content = _DELETED.sub(rb"\\v", content)
-    content = _ENTRY.sub(rb"{\\v", content)
     content = _PAGE_END.sub(rb"\\par", content)
     if _TWO_BYTES.search(content):
         letter = _JAPANESE_LETTER if _JAPANESE.search(content) else _LETTER

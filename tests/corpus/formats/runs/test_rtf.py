@@ -57,7 +57,8 @@ RIGHT = {
         (rb"in {\deleted\revauthdel1 two }{\revised\revauth1 three }weeks", "in three weeks"),
         (rb"c:\\deleted\plain\deleted0  x\deleted y", r"c:\deleted x"),
         (rb"smile {\b x}\u-10179?\u-8704?y", "smile x\U0001f600y"),
-        (rb"the lease{\xe {\b lease}}s end{\tc End} here", "the leases end here"),
+        # Entries of an index or a table of contents are shown, unless they are hidden.
+        (rb"the {\tc {Lease}} ends{\xe {\v lease}} here", "the Lease ends here"),
         (rb"one\page two\sect\sectd three\column four", "one\n\ntwo\n\nthree\n\nfour"),
         (rb"c:\\page", r"c:\page"),
     ],
