@@ -51,6 +51,8 @@ _MAX_JOINED_WIDTH = 4
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
+# What they are in the text of the page.
+_HYPHENS = (LINE_END, "-")
 # Accents that TeX draws over or below letters, and the marks that Unicode puts after these letters.
 _MARKS = {
     "`": "\u0300",
@@ -456,7 +458,7 @@ def _align(codes: Sequence[int], plain: str) -> list[str]:
         index += 1
         char = plain[plain_index : plain_index + 1]
         is_first_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
-        is_hyphen = char == LINE_END and code in _HYPHEN_CODES
+        is_hyphen = char in _HYPHENS and code in _HYPHEN_CODES
         if char and (ord(char) == code or is_first_half or is_hyphen):
             letters.append(char)
             plain_index += 1

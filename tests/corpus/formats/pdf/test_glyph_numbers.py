@@ -68,6 +68,21 @@ def test_a_page_of_other_numbers_is_for_ocr() -> None:
     assert (left.member, left.kind) == ("page 1", "needs OCR")
 
 
+def test_hyphens_that_a_font_calls_soft_and_private_figures() -> None:
+    table = (
+        b"begincmap 1 begincodespacerange<00><FF>endcodespacerange 2 beginbfrange<20><7E><0020>"
+        b"<30><39><F730>endbfrange 2 beginbfchar<2D><00AD><7B><F7FC>endbfchar endcmap"
+    )
+    font = b"/Subtype/TrueType/BaseFont/ABCDEF+Arial/ToUnicode 100 0 R"
+    lines = ("The e-mail to M-Shop - 4711-08 in North-", "haven, pre-", "and post-war, M{LLER")
+    content = pdf(*[line.encode().hex() for line in lines], font=font)
+    more = b"100 0 obj\n<</Length %d>>stream\n%b\nendstream\nendobj\n" % (len(table), table)
+    (document,) = read(content.replace(b"xref\n0", more + b"xref\n0"))
+    assert isinstance(document, ReadDocument)
+    shown = "The e-mail to M-Shop - 4711-08 in Northhaven, pre- and post-war, MÜLLER"
+    assert document.text == shown
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
