@@ -26,8 +26,8 @@ _MAY_BE_SPACED_LETTERS = re.compile(r"[ \u00a0]\w[ \u00a0]\w[ \u00a0]\w\b")
 # Two are a word only if the wide blank of these scripts parts them.
 _CHARACTER = "[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]"
 _SPACED_CHARACTERS = re.compile(
-    rf"(?<!{_CHARACTER}){_CHARACTER}(?:(?:[ \u00a0\u3000]{{1,4}}{_CHARACTER}(?!{_CHARACTER})){{2,}}"
-    rf"|\u3000{{1,4}}{_CHARACTER}(?!{_CHARACTER}))"
+    rf"(?<!{_CHARACTER}){_CHARACTER}(?:(?:\u3000{{1,4}}{_CHARACTER}(?!{_CHARACTER}))+"
+    rf"|(?:[ \u00a0]{{1,4}}{_CHARACTER}(?!{_CHARACTER})){{2,}})"
 )
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
 _MIN_WORDS_OF_SENTENCE = 4
