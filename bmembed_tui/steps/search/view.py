@@ -215,7 +215,8 @@ class SearchView(StepPane):
         """Draw the hits of an answer, or why there are none."""
         self.judgments.select(answer.question.query)
         is_embedding = self.host.is_busy and not self.host.status.done("embed")
-        follows = mode != "bm25" and (is_embedding or mode in self.searching.pending)
+        is_pending = mode in self.searching.pending
+        follows = mode != "bm25" and (is_embedding or is_pending)
         message = answer.error or texts.format_no_hits(answer, by_meaning_follows=follows)
         self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
 

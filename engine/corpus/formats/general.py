@@ -378,8 +378,11 @@ def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
         text = clean_line(cell["content"] or "")
         rows[cell["row"]][cell["col"]] = _format_time(text)
         width = max(width, cell["col"] + 1)
-    # Cells that others span are left out.
-    return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
+    table = []
+    for _, cells in sorted(rows.items()):
+        # Cells that others span are left out of `grid`.
+        table.append([cells.get(column, "") for column in range(width)])
+    return table
 
 
 def _format_time(cell: str) -> str:

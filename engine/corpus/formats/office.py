@@ -452,7 +452,7 @@ def _read_rows(table: Node) -> list[list[str]]:
 
     A cell that spans rows is not repeated among the cells of the rows below.
     """
-    rows: list[list[str]] = []
+    rows = []
     # By column, the number of rows that a cell above still spans, this row included.
     spanned: dict[int, int] = {}
     for row in table["rows"]:

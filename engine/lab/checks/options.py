@@ -70,9 +70,11 @@ def parse_options(values: Mapping[str, Any]) -> LabOptions:
 
 def split_options(changes: Mapping[str, Any]) -> tuple[dict[str, Any], LabOptions]:
     """Return the settings among a training's changes, and the options of the lab among them."""
-    settings = {name: value for name, value in changes.items() if not name.startswith(PREFIX)}
+    settings = {}
     options = {}
     for name, value in changes.items():
         if name.startswith(PREFIX):
             options[name.removeprefix(PREFIX)] = value
+        else:
+            settings[name] = value
     return settings, parse_options(options)

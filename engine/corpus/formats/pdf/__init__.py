@@ -217,7 +217,10 @@ def _recognise_scans(document: Any, pages: _PdfPages) -> tuple[dict[int, str], s
         # OCR usually reads the text of a stamp, too.
         page_text = texts[number]
         is_repeated = "".join(page_text.split()) in "".join(text.split())
-        texts[number] = text if is_repeated else f"{page_text.strip()}\n{text}"
+        if is_repeated:
+            texts[number] = text
+        else:
+            texts[number] = f"{page_text.strip()}\n{text}"
     return texts, note, unread
 
 

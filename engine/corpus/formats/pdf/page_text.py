@@ -292,11 +292,14 @@ class PageText:
     def _joins_words(self, before: int, number: int) -> bool:
         """Return whether PDFium joins two pieces, by their numbers, that are not just letters."""
         start = self.find_start(number)
+        end = self.find_start(number + 1)
         text_before = "".join(self.letters[self.find_start(before) : start])
-        text = "".join(self.letters[start : self.find_start(number + 1)])
-        joined_letters = text_before[-1:] + text[:1]
+        text = "".join(self.letters[start:end])
+        at_joint = text_before[-1:] + text[:1]
         are_single = len(text_before) <= 1 and len(text) <= 1
-        return joined_letters.isalnum() and not (are_single and joined_letters.isalpha())
+        if are_single and at_joint.isalpha():
+            return False
+        return at_joint.isalnum()
 
     def _find_neighbour(self, start: int, core: str) -> int:
         """Return the index of the letter to which a piece that may be raised belongs.

@@ -175,7 +175,7 @@ def _read_by_line(text: PageText, blocks: Iterable[Block], pieces: Iterable[Piec
 
 def _map_pieces_to_blocks(blocks: Iterable[Block]) -> dict[int, Block]:
     """Return the block of each piece in a block, by number of the piece."""
-    block_of: dict[int, Block] = {}
+    block_of = {}
     for block in blocks:
         for piece in block.pieces():
             block_of[piece.number] = block

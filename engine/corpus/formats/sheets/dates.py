@@ -186,7 +186,8 @@ def _find_names(language: str) -> CalendarNames:
     """
     code = language.rpartition(",")[0] or language
     if _LOCALE.fullmatch(code):
-        return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & _PRIMARY_LANGUAGE, "en")]
+        primary_language = int(code, 16) & _PRIMARY_LANGUAGE
+        return CALENDAR_NAMES[_LANGUAGES.get(primary_language, "en")]
     return CALENDAR_NAMES.get(code[:2].lower(), CALENDAR_NAMES["en"])
 
 
