@@ -554,3 +554,45 @@ def test_mails_that_were_deleted_in_thunderbird_are_left_out(tmp_path: Path) -> 
     path.write_text(stored("0009", "deleted"))
     with unreadable("empty"):
         list(read_everything(path, "mbox"))
+
+
+def test_recipients_of_a_message_have_their_addresses(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg())
+    streams = {name: opened.read(name) for name in opened.names()}
+    streams = {name: data for name, data in streams.items() if not name.startswith("__recip")}
+    people = (
+        ("Bo Quay", "bo@quay.example", "/O=QUAY/CN=BO", 1),
+        ("'eva@quay.example'", "", "eva@quay.example", 0x10000001),
+        ("Cy", "", "/O=QUAY/CN=CY", 2),
+        ("Dee", "dee@quay.example", "", 3),
+    )
+    for number, (name, smtp, address, kind) in enumerate(people):
+        folder = f"__recip_version1.0_#{number:08X}/"
+        for code, text in (("3001", name), ("39FE", smtp), ("3003", address)):
+            streams[f"{folder}__substg1.0_{code}001F"] = text.encode("utf-16-le")
+        streams[f"{folder}__properties_version1.0"] = bytes(8) + struct.pack(
+            "<IIQ", 0x0C150003, 6, kind
+        )
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    lines = document.text.split("\n")
+    assert [line for line in lines if line.startswith(("To:", "Cc:", "Bcc:"))] == [
+        "To: Bo Quay <bo@quay.example>; eva@quay.example",
+        "Cc: Cy",
+        "Bcc: Dee <dee@quay.example>",
+    ]
+
+
+def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) -> None:
+    for start, format in ((b"Delivered-To: bo@quay.example\n", "eml"), (b"", "txt")):
+        (tmp_path / "original_msg.txt").write_bytes(start + PACKED_MAIL)
+        (document,) = read_everything(tmp_path / "original_msg.txt", "txt")
+        assert isinstance(document, ReadDocument)
+        assert document.format == format
+
+
+def test_lists_of_the_files_of_a_saved_page_are_no_text(tmp_path: Path) -> None:
+    listed = part("text/xml", '<xml><o:File HRef="a.css"/></xml>')
+    page = several("related", part("text/html", "<p>Piers"), listed)
+    assert read(tmp_path, page, "a.mhtml") == ("Piers", [])
