@@ -141,12 +141,14 @@ class _OutlookMail(NamedTuple):
             body = ""
             self.compound.lost = "its body in RTF"
         sender = self._read_line(_SENDER)
+        address = next(filter(None, map(self._read_text, _ADDRESSES)), "")
+        recipients = self._read_recipients()
         header = {
             "Subject": self._read_first_line(_SUBJECTS),
-            "From": _format_person(sender, self._read_first_line(_ADDRESSES)),
-            "To": self._read_recipients(1),
-            "Cc": self._read_recipients(2),
-            "Bcc": self._read_recipients(3),
+            "From": _format_person(sender, address),
+            "To": recipients[1],
+            "Cc": recipients[2],
+            "Bcc": recipients[3],
             "Date": self._read_date(),
         }
         text = write_mail(header, body)
@@ -155,18 +157,21 @@ class _OutlookMail(NamedTuple):
         metadata = {"title": header["Subject"], "authors": sender, "created_at": header["Date"]}
         return build_document(path, "msg", Text(text), metadata)
 
-    def _read_recipients(self, kind: int) -> str:
-        """Return the names and addresses of the recipients of a kind (`_RECIPIENTS`)."""
+    def _read_recipients(self) -> dict[int, str]:
+        """Return the names and addresses of the recipients of each kind (`_RECIPIENTS`)."""
+        people: dict[int, list[str]] = {kind: [] for kind in _RECIPIENTS}
         matches = map(_RECIPIENT.match, self._list_streams())
-        people: list[str] = []
         for folder in sorted({match[0] for match in matches if match}):
             recipient = self._replace(folder=f"{self.folder}{folder}")
             numbers = recipient._read_numbers(_HEADER_OF_RECIPIENT)
-            if numbers.get(_RECIPIENT_KIND, 0) & _KIND_BITS == kind:
-                name = recipient._read_line(_RECIPIENT_NAME)
-                address = recipient._read_first_line(_RECIPIENT_ADDRESSES)
-                people.append(_format_person(name, address))
-        return "; ".join(filter(None, people)) or self._read_line(_RECIPIENTS[kind])
+            kind = numbers.get(_RECIPIENT_KIND, 0) & _KIND_BITS
+            name = recipient._read_line(_RECIPIENT_NAME)
+            address = next(filter(None, map(recipient._read_text, _RECIPIENT_ADDRESSES)), "")
+            people.setdefault(kind, []).append(_format_person(name, address))
+        lines: dict[int, str] = {}
+        for kind, shown_names in _RECIPIENTS.items():
+            lines[kind] = "; ".join(filter(None, people[kind])) or self._read_line(shown_names)
+        return lines
 
     def _list_streams(self) -> list[str]:
         """Return the paths of this mail's streams within its folder."""
