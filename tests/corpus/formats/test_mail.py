@@ -596,3 +596,39 @@ def test_lists_of_the_files_of_a_saved_page_are_no_text(tmp_path: Path) -> None:
     listed = part("text/xml", '<xml><o:File HRef="a.css"/></xml>')
     page = several("related", part("text/html", "<p>Piers"), listed)
     assert read(tmp_path, page, "a.mhtml") == ("Piers", [])
+
+
+def attached(name: str, **fields: str) -> Message:
+    made = part("application/octet-stream", b"\0\1", **fields)
+    made["Content-Disposition"] = f'attachment; filename="{name}"'
+    return made
+
+
+def test_a_mail_names_attached_files_that_are_not_read(tmp_path: Path) -> None:
+    message = several(
+        "mixed",
+        part("text/plain", "The piers."),
+        attached("Ground floor 4711.dwg"),
+        attached("harbour.JPG"),
+        attached("logo.png", Content_ID="<a@b>"),
+        attached("image001.png"),
+        attached("smime.p7s"),
+        attached("plan.txt"),
+    )
+    path = tmp_path / "a.eml"
+    path.write_bytes((HEADER + message.as_string()).encode())
+    document = next(read_everything(path, "eml"))
+    assert isinstance(document, ReadDocument)
+    header = document.text.partition("\n\n")[0].split("\n")
+    assert header[-1] == "Attachments: Ground floor 4711.dwg, harbour.JPG"
+
+
+def test_a_message_names_attached_files_that_are_not_read(tmp_path: Path) -> None:
+    names = ("plan.dwg", "a.jpg", "harbour.jpg", "plan.txt")
+    opened = CompoundFile(office.msg(dict.fromkeys(names, b"\0\1")))
+    streams = {name: opened.read(name) for name in opened.names()}
+    streams["__attach_version1.0_#00000001/__substg1.0_3712001F"] = "a@b".encode("utf-16-le")
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    assert "\nAttachments: plan.dwg, harbour.jpg\n" in document.text

@@ -28,7 +28,7 @@ from engine.corpus.formats import (
 from engine.corpus.formats.calendars import MEDIA_TYPES
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.body import MAX_FIELD_LENGTH, MailBody, says_more
-from engine.corpus.formats.mail.headers import FieldDecoder, write_mail
+from engine.corpus.formats.mail.headers import FieldDecoder, write_mail, write_unread_names
 from engine.corpus.formats.mail.parts import (
     MAILS,
     TRANSFER_ENCODING,
@@ -111,6 +111,10 @@ class MailReader:
             packed_text = unpack_mail(read_payload(part), path).body
             if says_more(packed_text, body_text):
                 body_text = "\n\n".join(filter(None, (body_text, packed_text)))
+        attached = _list_attachments(leaves, body.part_ids, fields)
+        header["Attachments"] = write_unread_names(
+            (name, "Content-ID" in part) for name, part in attached if not _is_tnef(part)
+        )
         text = write_mail(header, body_text)
         failed: UnreadableFileError | None = None
         if text.strip():
@@ -124,7 +128,7 @@ class MailReader:
             )
         else:
             failed = UnreadableFileError(path, "it holds no text", "empty")
-        yield from report_failed_text(_read_attachments(leaves, body.part_ids, fields), failed)
+        yield from report_failed_text(_read_attachments(attached), failed)
 
 
 class MailboxReader:
@@ -260,15 +264,22 @@ def _is_tnef(part: Message) -> bool:
     return "ms-tnef" in part.get_content_type() or is_tnef(find_file_name(part))
 
 
-def _read_attachments(
+def _list_attachments(
     leaves: list[Message], in_body: set[int], fields: FieldDecoder
-) -> Iterator[Member]:
-    """Yield the parts that are files: those whose ids are not `in_body`."""
+) -> list[tuple[str, Message]]:
+    """Return the names and the parts that are files: those whose ids are not `in_body`."""
+    attached: list[tuple[str, Message]] = []
     for number, part in enumerate(leaves, 1):
-        if id(part) in in_body:
-            continue
+        if id(part) not in in_body:
+            name = _choose_file_name(part, number, fields.read_file_name(part))
+            attached.append((name, part))
+    return attached
+
+
+def _read_attachments(attached: list[tuple[str, Message]]) -> Iterator[Member]:
+    """Yield attached files, those in winmail.dat one by one."""
+    for name, part in attached:
         content = _read_content(part)
-        name = _choose_file_name(part, number, fields.read_file_name(part))
         if content.startswith(TNEF):
             # Its text is already part of the mail's text (`MailReader.read`).
             for file in unpack_mail(content, Path(name)).files:

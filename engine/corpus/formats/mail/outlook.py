@@ -27,7 +27,7 @@ from engine.corpus.formats import (
 from engine.corpus.formats.containers import CompoundFile, open_compound
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.html import decode_page, render_text
-from engine.corpus.formats.mail.headers import FieldDecoder, write_mail
+from engine.corpus.formats.mail.headers import FieldDecoder, write_mail, write_unread_names
 from engine.corpus.formats.mail.mapi import (
     UNICODE,
     WESTERN,
@@ -35,6 +35,7 @@ from engine.corpus.formats.mail.mapi import (
     find_codec_of_page,
     read_packed_rtf,
 )
+from engine.corpus.scan.formats import IMAGES, ending_of
 from engine.corpus.text.blocks import Text
 from engine.corpus.text.metadata import build_document
 
@@ -56,6 +57,8 @@ _RECIPIENT_NAME = "3001"
 _RECIPIENT_ADDRESSES = ("39FE", "3003")
 # The long file name, the short one, and the displayed name.
 _FILE_NAMES = ("3707", "3704", "3001")
+# The id and the place by which a page shows a picture.
+_PICTURE_IDS = ("3712", "3713")
 # The subject, the same without "Re: ", and that of the conversation.
 _SUBJECTS = ("0037", "0E1D", "0070")
 # The SMTP address, and the address of any kind.
@@ -150,6 +153,7 @@ class _OutlookMail(NamedTuple):
             "Cc": recipients[2],
             "Bcc": recipients[3],
             "Date": self._read_date(),
+            "Attachments": self._write_unread_names(),
         }
         text = write_mail(header, body)
         if not text:
@@ -190,10 +194,8 @@ class _OutlookMail(NamedTuple):
         `within` precedes their names: the name of this mail and a slash if it is itself attached.
         """
         streams = self._list_streams()
-        folders = {match[0] for match in map(_ATTACHMENT.match, streams) if match}
-        for number, folder in enumerate(sorted(folders), 1):
+        for folder, file_name in self._list_attachments().items():
             attachment = self._replace(folder=f"{self.folder}{folder}")
-            file_name = attachment._read_first_line(_FILE_NAMES) or f"attachment-{number}"
             name = f"{within}{file_name}"
             content = self.compound.read(attachment.folder + _FILE_CONTENT)
             if content:
@@ -206,6 +208,24 @@ class _OutlookMail(NamedTuple):
             else:
                 kind, reason = self._explain("an attachment without content")
                 yield LeftOut(name, "quarantined", kind, reason)
+
+    def _write_unread_names(self) -> str:
+        """Return the names of attached files that are not read."""
+        attachments: list[tuple[str, bool]] = []
+        for folder, name in self._list_attachments().items():
+            attachment = self._replace(folder=f"{self.folder}{folder}")
+            has_id = ending_of(name) in IMAGES and any(map(attachment._read_text, _PICTURE_IDS))
+            attachments.append((name, has_id))
+        return write_unread_names(attachments)
+
+    def _list_attachments(self) -> dict[str, str]:
+        """Return the names of attached files and mails by their folders within this mail's."""
+        matches = map(_ATTACHMENT.match, self._list_streams())
+        names: dict[str, str] = {}
+        for number, folder in enumerate(sorted({match[0] for match in matches if match}), 1):
+            attachment = self._replace(folder=f"{self.folder}{folder}")
+            names[folder] = attachment._read_first_line(_FILE_NAMES) or f"attachment-{number}"
+        return names
 
     def _read_body(self) -> str:
         """Return the text of the body: its plain form, else its HTML page, else its RTF.
