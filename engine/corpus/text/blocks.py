@@ -205,10 +205,10 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
         if name in cells or (_YEAR.fullmatch(name) and any(map(_YEAR.fullmatch, cells))):
             return False
         if not has_column_name:
-            has_column_name = _is_column_name(name, cells) or (
-                # A table of two columns may be a list of names and values, such as `Contract: C-4`.
-                width >= _MIN_COLUMNS_BELOW_TITLE and _is_above_numbers_or_addresses(name, cells)
-            )
+            has_column_name = _is_column_name(name, cells)
+        # A table of two columns may be a list of names and values, such as `Contract: C-4`.
+        if not has_column_name and width >= _MIN_COLUMNS_BELOW_TITLE:
+            has_column_name = _is_above_numbers_or_addresses(name, cells)
     return has_column_name
 
 
