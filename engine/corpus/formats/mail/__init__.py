@@ -28,7 +28,7 @@ from engine.corpus.formats import (
 from engine.corpus.formats.calendars import MEDIA_TYPES
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.body import MAX_FIELD_LENGTH, MailBody, says_more
-from engine.corpus.formats.mail.headers import FieldDecoder, write_mail
+from engine.corpus.formats.mail.headers import FieldDecoder, write_mail, write_unread_names
 from engine.corpus.formats.mail.parts import (
     MAILS,
     TRANSFER_ENCODING,
@@ -116,6 +116,10 @@ class MailReader:
             packed_mails[id(part)] = packed
             if says_more(packed.body, body_text):
                 body_text = "\n\n".join(filter(None, (body_text, packed.body)))
+        attached = _list_attachments(leaves, body.part_ids, fields)
+        header["Attachments"] = write_unread_names(
+            (name, "Content-ID" in part) for name, part in attached if id(part) not in packed_mails
+        )
         text = write_mail(header, body_text)
         failed: UnreadableFileError | None = None
         if text.strip():
@@ -129,7 +133,7 @@ class MailReader:
             )
         else:
             failed = UnreadableFileError(path, "it holds no text", "empty")
-        attachments = _read_attachments(leaves, body.part_ids, packed_mails, fields)
+        attachments = _read_attachments(attached, packed_mails)
         yield from report_failed_text(attachments, failed)
 
 
@@ -266,21 +270,27 @@ def _is_tnef(part: Message) -> bool:
     return "ms-tnef" in part.get_content_type() or is_tnef(find_file_name(part))
 
 
+def _list_attachments(
+    leaves: list[Message], in_body: set[int], fields: FieldDecoder
+) -> list[tuple[str, Message]]:
+    """Return the names and the parts that are files: those whose ids are not `in_body`."""
+    attached: list[tuple[str, Message]] = []
+    for number, part in enumerate(leaves, 1):
+        if id(part) not in in_body:
+            name = _choose_file_name(part, number, fields.read_file_name(part))
+            attached.append((name, part))
+    return attached
+
+
 def _read_attachments(
-    leaves: list[Message],
-    in_body: set[int],
-    packed_mails: dict[int, PackedMail],
-    fields: FieldDecoder,
+    attached: list[tuple[str, Message]], packed_mails: dict[int, PackedMail]
 ) -> Iterator[Member]:
-    """Yield the parts that are files: those whose ids are not `in_body`.
+    """Yield attached files, those in winmail.dat one by one.
 
     `packed_mails`: the mail in each winmail.dat, by the id of the part. Its text is already part of
     the mail's text.
     """
-    for number, part in enumerate(leaves, 1):
-        if id(part) in in_body:
-            continue
-        name = _choose_file_name(part, number, fields.read_file_name(part))
+    for name, part in attached:
         if id(part) in packed_mails:
             for file in packed_mails[id(part)].files:
                 yield Member(f"{name}/{file.path}", file.data)

@@ -18,8 +18,8 @@ from engine.core.records import ReadDocument
 from engine.core.text import format_count
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import latex
+from engine.corpus.formats.plain.markup import find_headings, find_title
 from engine.corpus.formats.plain.subtitles import are_subtitles, show_subtitles
-from engine.corpus.formats.plain.titles import find_title
 from engine.corpus.formats.plain.unnamed_encodings import (
     find_plausible_codec,
     gives_words,
@@ -106,7 +106,10 @@ _DATA_ADDRESS = re.compile(
     r"data:[\w.+-]+\\?/[\w.+-]+(?:;[\w.=-]+)*;base64,(?:[A-Za-z0-9+/=_-]|\\/){100,}"
 )
 # A file in base64: many characters without a blank, or several lines of such.
-_PACKED = re.compile(r"[A-Za-z0-9+/=_-]{200,}|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}[A-Za-z0-9+/_-]*=*")
+_PACKED = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])"
+    r"(?:[A-Za-z0-9+/=_-]{200,}|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}[A-Za-z0-9+/_-]*=*)"
+)
 _MIN_PACKED = 200  # characters
 _CODECS_BY_LABEL = {
     "iso-8859-1": "cp1252",
@@ -161,13 +164,13 @@ class PlainReader:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
         if are_subtitles(text):
-            title = title_from_name(path)
             text = show_subtitles(text) or text
-        else:
-            if path.suffix.lower() in latex.ENDINGS:
-                text = latex.show_letters(text)
-            title = find_title(text, path)
-        yield ReadDocument(title, text, format="txt", note=note)
+            yield ReadDocument(title_from_name(path), text, format="txt", note=note)
+            return
+        if path.suffix.lower() in latex.ENDINGS:
+            text = latex.show_letters(text)
+        headings = tuple(find_headings(text, path))
+        yield ReadDocument(find_title(text, path), text, headings, format="txt", note=note)
 
 
 READER = PlainReader()
