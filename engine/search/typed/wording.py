@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_COMPLETIONS = 20
 """Maximum number of words that BM25 gets for a prefix."""
 MAX_UNKNOWN_WORDS = 10
-"""Maximum number of unknown words, which no chunk contains, that are replaced by compounds."""
+"""Maximum number of unknown words, which no chunk contains, that are replaced or corrected."""
 LIKE_WORDS = 25
 """Number of words of a `like:` document that BM25 gets."""
 LIKE_CHARACTERS = 20_000
