@@ -25,7 +25,12 @@ from engine.search.fusing import Fused
 from engine.search.index_lag import LagMonitor
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
-from engine.search.typed.wording import MAX_UNKNOWN_WORDS, add_wording, split_word
+from engine.search.typed.wording import (
+    MAX_UNKNOWN_WORDS,
+    add_wording,
+    find_spaced_code,
+    split_word,
+)
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
@@ -365,6 +370,8 @@ class TypedQueries:
         from engine.lexical.code_spellings import has_longer_code
 
         if index.vocabulary.find_code_spellings(code) or index.vocabulary.has_sequence(code):
+            return True
+        if find_spaced_code(index, code, self._read_texts):
             return True
         matching = index.find_with_parts(code).tolist()
         # A code typed with blanks occurs if a chunk contains all its groups.
