@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from types import MappingProxyType
 
-from engine.core.characters import drop_invisible
+from engine.core.characters import drop_invisible, replace_radicals
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.text.furniture import remove_furniture
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
@@ -22,6 +22,13 @@ _WORD = re.compile(r"\w+")
 _SPACED_LETTERS = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
 # A faster pattern, which matches in every text with spaced letters, and in some others.
 _MAY_BE_SPACED_LETTERS = re.compile(r"[ \u00a0]\w[ \u00a0]\w[ \u00a0]\w\b")
+# Chinese, Japanese and Korean characters that stand alone between blanks: `請　求　書`, `계 약 서`.
+# Two are a word only if the wide blank of these scripts parts them.
+_CHARACTER = "[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]"
+_SPACED_CHARACTERS = re.compile(
+    rf"(?<!{_CHARACTER}){_CHARACTER}(?:(?:\u3000{{1,4}}{_CHARACTER}(?!{_CHARACTER}))+"
+    rf"|(?:[ \u00a0]{{1,4}}{_CHARACTER}(?!{_CHARACTER})){{2,}})"
+)
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
 _MIN_WORDS_OF_SENTENCE = 4
 # Values that recur show a column of categories only if it has at least this many rows.
@@ -321,14 +328,21 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 
 
 def restore_text(text: str) -> str:
-    """Return a text without invisible characters, and without blanks between spaced letters.
+    """Return a text without invisible characters and radicals, or blanks between spaced letters.
 
-    `R E C H N U N G` → `RECHNUNG`.
+    `R E C H N U N G` → `RECHNUNG`, `請　求　書` → `請求書`; see `replace_radicals`.
     """
-    visible = drop_invisible(text)
+    visible = replace_radicals(drop_invisible(text))
     if _MAY_BE_SPACED_LETTERS.search(visible):
-        return _SPACED_LETTERS.sub(_join_letters, visible)
+        visible = _SPACED_LETTERS.sub(_join_letters, visible)
+    if not visible.isascii():
+        visible = _SPACED_CHARACTERS.sub(_join_characters, visible)
     return visible
+
+
+def _join_characters(match: re.Match[str]) -> str:
+    """Return spaced characters as one word."""
+    return "".join(match[0].split())
 
 
 def _join_letters(match: re.Match[str]) -> str:
