@@ -38,7 +38,8 @@ def documents(
         Literal["list", "retry", "export"],
         typer.Argument(
             metavar="ACTION",
-            help="list; retry: read unreadable files again; export: print the list as CSV",
+            help="list; retry: let the next run read unreadable files again; export: print the"
+            " list as CSV",
         ),
     ] = "list",
     state: Annotated[
@@ -54,14 +55,26 @@ def documents(
     as_json: AsJson = False,
 ) -> None:
     """Show what became of each file, and why. Lists files inside archives and emails, too."""
+    from engine.core.errors import UsageError
     from engine.corpus.formats.locked import PASSWORDS_ADVICE
     from engine.search.filters import path_filter
 
+    if as_json and action != "list":
+        raise UsageError(
+            f"'engine documents {action}' and --json cannot be used together.",
+            "",
+            "'engine documents PROJECT --json' lists the files as JSON.",
+            code="options-conflict",
+            command="documents",
+        )
     matches = path_filter(path or ())
     with opened(name) as project:
         if action == "retry":
             count = project.retry(path or ())
-            print_note(f"{count} will be read again. Next: engine run {quote_argument(name)}")
+            if count:
+                print_note(f"{count} will be read again. Next: engine run {quote_argument(name)}")
+            else:
+                print_note("There is no file to read again.")
             return
         all_files = project.documents()
         corpus = project.settings().corpus

@@ -47,7 +47,7 @@ _SPLIT_WORD_OR_CODE = re.compile(
     r"|<sub>(?P<lowered>[^<>\n]{1,40})</sub>|(?<=\w)~(?P<low>\w{1,9})~"
     r"|<sup>(?P<raised>[^<>\n]{1,40})</sup>|(?<=\w)\^(?P<high>[\w+-]{1,9})\^|(?P<break><br[ ]?/?>)"
     # Other elements of HTML that begin or end within a word: inter<b>lock</b>ing.
-    r"|(?<=\w)</?(?:b|i|u|em|strong|(?:mark|span|font)(?:[ ][^<>\n]*=[^<>\n]*)?)>(?=\w)"
+    r"|(?<=\w)</?(?:b|i|u|em|strong|(?:mark|span|font)(?:[ ][^<>\n]{1,200})?)>(?=\w)"
     # An escape, user\_id, and a character by its name or number, Gr&uuml;n.
     r"|(?<=\w)\\(?P<escaped>[_.*-])(?=\w)"
     r"|&(?:\#\d{1,7}|\#[xX][\da-fA-F]{1,6}|[A-Za-z]{2,8}\d{0,2});",

@@ -63,6 +63,10 @@ _EXCEL_BEFORE_5 = (b"\x09\x00", b"\x09\x02", b"\x09\x04")
 _WORD_BEFORE_6 = (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00")
 # The beginnings of archives that are empty, or were split into parts that are joined again.
 _OTHER_ZIP_HEADS = (b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")
+# The first field of a mail that has arrived.
+_SOURCE_OF_MAIL = re.compile(
+    rb"(?:delivered-to|return-path|received|x-apparently-to):", re.IGNORECASE
+)
 # The first cell of a line, without control characters, and the tab or semicolon after it.
 _FIRST_CELL = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
@@ -86,6 +90,9 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return "pdf"
     if RTF.match(start):
         return "rtf"
+    # Mail services save the source of a mail as a text.
+    if format == "txt" and _SOURCE_OF_MAIL.match(start) and is_mail(start):
+        return "eml"
     if format in ARCHIVES:
         archive = archive_format(head)
         if archive:

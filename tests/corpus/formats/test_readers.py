@@ -312,3 +312,38 @@ def test_letters_that_latex_writes_as_commands_are_read(
         (document,) = read_everything(path, "txt")
         assert isinstance(document, ReadDocument)
         assert document.text == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "headings"),
+    [
+        (
+            "a.adoc",
+            "= Pump\n\n== Care\n\nx == y\n\n=== Oil\n====\n",
+            [(1, "Pump"), (2, "Care"), (3, "Oil")],
+        ),
+        ("a.org", "#+TITLE: Pump\n* Care\n** Oil\n*bold*\n", [(1, "Care"), (2, "Oil")]),
+        (
+            "a.rst",
+            "====\nPump\n====\n\nCare\n====\n\nOil\n---\n\nEnd\n====\n\n====\n\n- x\n",
+            [(1, "Pump"), (2, "Care"), (3, "Oil"), (2, "End")],
+        ),
+        (
+            "a.tex",
+            "\\chapter{Pump}\n  \\section*{The \\emph{oil}}\n\\subsection[O]{Old}\n\\sectionm{x}\n",
+            [(2, "Pump"), (3, "The oil"), (4, "Old")],
+        ),
+        ("a.txt", "= Pump\n* Care\nOil\n===\n", []),
+    ],
+)
+def test_headings_of_texts_that_are_marked_up(
+    tmp_path: Path, name: str, text: str, headings: list[tuple[int, str]]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    (document,) = read_everything(path, "txt")
+    assert isinstance(document, ReadDocument)
+    assert [(heading.level, heading.title) for heading in document.headings] == headings
+    for heading in document.headings:
+        line = document.text[heading.start :].partition("\n")[0]
+        assert heading.title.split()[0] in line

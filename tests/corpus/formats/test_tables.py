@@ -34,6 +34,10 @@ def read(name: str, content: str | bytes) -> ReadDocument:
         [["Invoice"], ["Name", "Lindner"], ["Postcode", "28195"]],
         [["Notes"], ["The", "quick", "brown", "fox"], ["1", "2"], ["7"], ["8"]],
         [["Berth", "Depth", "Berth", "Length"], ["North", "12", "South", "80"]],
+        [["Client", "C-4"], ["Months", "24"], ["Price", "100"]],
+        [["Client", "Ada"], ["Mail", "ada@quay.example"]],
+        [["Lease A", "2029", "2030"], ["Lease B", "2031", "2032"]],
+        [["Pier", "2029", "2031"], ["North", "5", "6"]],
     ],
 )
 def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list[str]]) -> None:
@@ -53,6 +57,18 @@ def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list
             "Berth: Pier h | State: open",
         ),
         ([["Berth", "", "Depth"], ["North", "x", "12"]], "North | x | 12"),
+        (
+            [["Pier", "Q1 2031", "Q2 2031"], ["North", "5,5", "6"]],
+            "Pier: North | Q1 2031: 5,5 | Q2 2031: 6",
+        ),
+        (
+            [["Pier", "2030", "2031"], ["North", "5", "1999.5"]],
+            "Pier: North | 2030: 5 | 2031: 1999.5",
+        ),
+        (
+            [["Name", "Mail", "Town"], ["Ada", "ada@quay.example", "Ulm"]],
+            "Name: Ada | Mail: ada@quay.example | Town: Ulm",
+        ),
         (
             [["Plan 2031"], ["Client", "Ada"], ["Berth", "Depth", "Ship"], ["North", "12", "Gull"]],
             "Berth: North | Depth: 12 | Ship: Gull",

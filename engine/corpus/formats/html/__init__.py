@@ -315,7 +315,7 @@ class _BlockCollector:
     def _end_block(self) -> None:
         """Add the current block, if it has a text, and begin a paragraph."""
         text = clean("".join(self._inline_texts))
-        if not text.isascii():
+        if "\u034f" in text or "\u200c" in text:
             text = _FILLER.sub(" ", text)
         text_lines = text.split("\n")
         text = "\n".join(filter(None, (" ".join(line.split()) for line in text_lines)))

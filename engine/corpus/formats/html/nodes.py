@@ -107,6 +107,8 @@ _FONT_FAMILY = re.compile(
 _MAX_TEXT_BEFORE = 20  # characters before raised text that decide how it is written
 # Maximum number of rules of a style sheet that are examined.
 _MAX_RULES = 500
+# Elements within a line that pages lay out as boxes.
+_WITH_BLANKS = ("input", "select", "label")
 # Kinds of `<input>` whose value is not shown, is no text, or is the label of a button.
 _INPUTS_WITHOUT_TEXT = frozenset(
     ("hidden", "password", "submit", "reset", "button", "image", "file", "range", "color")
@@ -263,13 +265,14 @@ def find_contents(element: Element) -> list[Element | str]:
     Blanks are put around labels and elements that a page defines itself, such as `<app-value>`,
     which pages lay out as boxes.
     """
-    if element.name == "input":
+    name = element.name
+    if name not in _WITH_BLANKS and "-" not in name:
+        return element.contents
+    if name == "input":
         return [f" {_read_input(element)} "]
-    if element.name == "select":
+    if name == "select":
         return _find_selected_options(element)
-    if element.name == "label" or "-" in element.name:
-        return [" ", *element.contents, " "]
-    return element.contents
+    return [" ", *element.contents, " "]
 
 
 def _read_input(field: Element) -> str:

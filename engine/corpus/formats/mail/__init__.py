@@ -28,7 +28,7 @@ from engine.corpus.formats import (
 from engine.corpus.formats.calendars import MEDIA_TYPES
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.body import MAX_FIELD_LENGTH, MailBody, says_more
-from engine.corpus.formats.mail.headers import FieldDecoder, write_mail
+from engine.corpus.formats.mail.headers import FieldDecoder, write_mail, write_unread_names
 from engine.corpus.formats.mail.parts import (
     MAILS,
     TRANSFER_ENCODING,
@@ -38,7 +38,7 @@ from engine.corpus.formats.mail.parts import (
     is_mime_field,
     read_payload,
 )
-from engine.corpus.formats.mail.tnef import unpack_mail
+from engine.corpus.formats.mail.tnef import PackedMail, unpack_mail
 from engine.corpus.formats.signed import extract_signed
 from engine.corpus.formats.source import open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, TNEF, ending_of, is_header, is_mail, is_tnef
@@ -106,11 +106,20 @@ class MailReader:
         leaves = list(find_leaves(message))
         body = MailBody(path, fields)
         body_text = body.read(message)
+        packed_mails: dict[int, PackedMail] = {}  # By the `id()` of the part.
         for part in filter(_is_tnef, leaves):
+            content = read_payload(part)
+            if not content.startswith(TNEF):
+                continue
             # Outlook may put the body into winmail.dat, alone or in addition to the text.
-            packed_text = unpack_mail(read_payload(part), path).body
-            if says_more(packed_text, body_text):
-                body_text = "\n\n".join(filter(None, (body_text, packed_text)))
+            packed = unpack_mail(content, path)
+            packed_mails[id(part)] = packed
+            if says_more(packed.body, body_text):
+                body_text = "\n\n".join(filter(None, (body_text, packed.body)))
+        attached = _list_attachments(leaves, body.part_ids, fields)
+        header["Attachments"] = write_unread_names(
+            (name, "Content-ID" in part) for name, part in attached if id(part) not in packed_mails
+        )
         text = write_mail(header, body_text)
         failed: UnreadableFileError | None = None
         if text.strip():
@@ -124,7 +133,8 @@ class MailReader:
             )
         else:
             failed = UnreadableFileError(path, "it holds no text", "empty")
-        yield from report_failed_text(_read_attachments(leaves, body.part_ids, fields), failed)
+        attachments = _read_attachments(attached, packed_mails)
+        yield from report_failed_text(attachments, failed)
 
 
 class MailboxReader:
@@ -260,21 +270,32 @@ def _is_tnef(part: Message) -> bool:
     return "ms-tnef" in part.get_content_type() or is_tnef(find_file_name(part))
 
 
-def _read_attachments(
+def _list_attachments(
     leaves: list[Message], in_body: set[int], fields: FieldDecoder
-) -> Iterator[Member]:
-    """Yield the parts that are files: those whose ids are not `in_body`."""
+) -> list[tuple[str, Message]]:
+    """Return the names and the parts that are files: those whose ids are not `in_body`."""
+    attached: list[tuple[str, Message]] = []
     for number, part in enumerate(leaves, 1):
-        if id(part) in in_body:
-            continue
-        content = _read_content(part)
-        name = _choose_file_name(part, number, fields.read_file_name(part))
-        if content.startswith(TNEF):
-            # Its text is already part of the mail's text (`MailReader.read`).
-            for file in unpack_mail(content, Path(name)).files:
+        if id(part) not in in_body:
+            name = _choose_file_name(part, number, fields.read_file_name(part))
+            attached.append((name, part))
+    return attached
+
+
+def _read_attachments(
+    attached: list[tuple[str, Message]], packed_mails: dict[int, PackedMail]
+) -> Iterator[Member]:
+    """Yield attached files, those in winmail.dat one by one.
+
+    `packed_mails`: the mail in each winmail.dat, by the id of the part. Its text is already part of
+    the mail's text.
+    """
+    for name, part in attached:
+        if id(part) in packed_mails:
+            for file in packed_mails[id(part)].files:
                 yield Member(f"{name}/{file.path}", file.data)
         else:
-            yield Member(name, content)
+            yield Member(name, _read_content(part))
 
 
 def _read_content(part: Message) -> bytes:

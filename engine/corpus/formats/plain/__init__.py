@@ -18,8 +18,8 @@ from engine.core.records import ReadDocument
 from engine.core.text import format_count
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import latex
+from engine.corpus.formats.plain.markup import find_headings, find_title
 from engine.corpus.formats.plain.subtitles import are_subtitles, show_subtitles
-from engine.corpus.formats.plain.titles import find_title
 from engine.corpus.formats.plain.unnamed_encodings import (
     find_plausible_codec,
     gives_words,
@@ -94,6 +94,8 @@ _WESTERN_BYTES = {
 _BAD_BYTES = re.compile("[\udc80-\udcff]+")
 # Western letters that are rather the first half of a Latin, Greek or Cyrillic letter in UTF-8.
 _FIRST_HALVES = ("Â", "Ã", "Î", "Ï", "Ð", "Ñ")
+_WESTERN_CHARACTERS = {byte: char for char, byte in _WESTERN_BYTES.items()}
+_LATIN_1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 # With less confidence, a guess of chardet's is no better than any other.
 _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
@@ -106,7 +108,10 @@ _DATA_ADDRESS = re.compile(
     r"data:[\w.+-]+\\?/[\w.+-]+(?:;[\w.=-]+)*;base64,(?:[A-Za-z0-9+/=_-]|\\/){100,}"
 )
 # A file in base64: many characters without a blank, or several lines of such.
-_PACKED = re.compile(r"[A-Za-z0-9+/=_-]{200,}|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}[A-Za-z0-9+/_-]*=*")
+_PACKED = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])"
+    r"(?:[A-Za-z0-9+/=_-]{200,}|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}[A-Za-z0-9+/_-]*=*)"
+)
 _MIN_PACKED = 200  # characters
 _CODECS_BY_LABEL = {
     "iso-8859-1": "cp1252",
@@ -161,13 +166,13 @@ class PlainReader:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
         if are_subtitles(text):
-            title = title_from_name(path)
             text = show_subtitles(text) or text
-        else:
-            if path.suffix.lower() in latex.ENDINGS:
-                text = latex.show_letters(text)
-            title = find_title(text, path)
-        yield ReadDocument(title, text, format="txt", note=note)
+            yield ReadDocument(title_from_name(path), text, format="txt", note=note)
+            return
+        if path.suffix.lower() in latex.ENDINGS:
+            text = latex.show_letters(text)
+        headings = tuple(find_headings(text, path))
+        yield ReadDocument(find_title(text, path), text, headings, format="txt", note=note)
 
 
 READER = PlainReader()
@@ -196,10 +201,12 @@ def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
         return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
-            text = _clean_text(data.decode("utf-8"), path)
+            text = _clean_text(_decode_utf8(data), path)
             return DecodedText(text, f"read as UTF-8, though it says {label}")
     with suppress(UnicodeError, LookupError, ValueError):
-        return DecodedText(_clean_text(data.decode(codec), path), "")
+        is_utf8 = lookup(codec).name == "utf-8"
+        text = _decode_utf8(data) if is_utf8 else data.decode(codec)
+        return DecodedText(_clean_text(text, path), "")
     return decode(data, path)
 
 
@@ -247,7 +254,7 @@ def _decode(data: bytes, path: Path) -> DecodedText:
             return wide
         data, nul_note = _shorten_nuls(data, path)
     try:
-        text = data.decode("utf-8")
+        text = _decode_utf8(data)
         note = ""
         original = decode_twice_encoded(text)
         if original:
@@ -259,6 +266,18 @@ def _decode(data: bytes, path: Path) -> DecodedText:
         else:
             text, note = _decode_by_guess(data, path)
     return DecodedText(text, _join_notes(note, nul_note))
+
+
+def _decode_utf8(data: bytes) -> str:
+    """Decode UTF-8, with Western characters in place of control characters of Latin-1.
+
+    Programs that take Windows' code page for Latin-1 leave such characters. Raises
+    UnicodeDecodeError.
+    """
+    text = data.decode("utf-8")
+    if _LATIN_1_CONTROL.search(data) and not decode_twice_encoded(text):
+        return text.translate(_WESTERN_CHARACTERS)
+    return text
 
 
 def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
