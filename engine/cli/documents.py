@@ -56,6 +56,7 @@ def documents(
 ) -> None:
     """Show what became of each file, and why. Lists files inside archives and emails, too."""
     from engine.core.errors import UsageError
+    from engine.corpus.formats.locked import PASSWORDS_ADVICE
     from engine.search.filters import path_filter
 
     if as_json and action != "list":
@@ -76,7 +77,7 @@ def documents(
                 print_note("There is no file to read again.")
             return
         all_files = project.documents()
-        has_ocr = project.settings().corpus.ocr
+        corpus = project.settings().corpus
     rows = [
         row
         for row in all_files
@@ -92,10 +93,13 @@ def documents(
             print_note(f"Nothing has been read yet. Run 'engine run {quote_argument(name)}'.")
         elif not rows:
             print_note("No file matches.")
-        if not has_ocr and any(row.kind == "needs OCR" for row in rows):
+        kinds = {row.kind for row in rows}
+        if not corpus.ocr and "needs OCR" in kinds:
             print_note(
                 "Scans and pictures are read if corpus.ocr = true and tesseract is installed."
             )
+        if not corpus.passwords_file and "encrypted" in kinds:
+            print_note(PASSWORDS_ADVICE)
 
 
 def _show(rows: list[FileOutcome], paths: set[str]) -> None:
