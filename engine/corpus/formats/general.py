@@ -13,8 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import unescape
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 from engine.core.characters import clean, clean_line
 from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
@@ -75,6 +77,8 @@ _UNBOUNDED = (
     "max_iterations",
     "max_table_cells",
 )
+_FLAT_DOCUMENT = re.compile(rb"\A\s*<[^\x00]*?<office:document\b")
+_MAX_HEAD = 4096  # bytes
 _CONTENT = "content.xml"
 _STYLES = "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
@@ -132,6 +136,8 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
     """
     if format == "rtf":
         content = prepare_rtf(content)
+    if format in _OPEN_DOCUMENT and _FLAT_DOCUMENT.search(content, 0, _MAX_HEAD):
+        content = _pack_flat_document(content, format)
     # A damaged file is passed on as it is: xberg says what is wrong with it.
     with suppress(*DAMAGED, KeyError):
         if format in _OPEN_DOCUMENT:
@@ -143,6 +149,21 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
     metadata = _read_metadata(result.metadata, content, format)
     lost = list(_find_lost_parts(path, result.processing_warnings))
     return ExtractedDocument(_build_text(nodes, format), metadata, lost)
+
+
+def _pack_flat_document(document: bytes, format: str) -> bytes:
+    """Return an OpenDocument file in a single XML file as a package, whose parts all are that XML.
+
+    xberg finds in each part what belongs there.
+    """
+    parts = dict.fromkeys((_CONTENT, _STYLES, "meta.xml"), document)
+    parts[_MANIFEST] = b"<manifest/>"
+    package = BytesIO()
+    with ZipFile(package, "w") as archive:
+        archive.writestr("mimetype", MIME[format])
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return package.getvalue()
 
 
 def _prepare_open_document(content: bytes, format: str) -> bytes:

@@ -21,13 +21,19 @@ from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
 
 MAX_UNPACKED = 2**30  # bytes
-_PACKAGES = frozenset({"docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"})
+_PACKAGES = frozenset({"docx", "pptx", "xlsx", "vsdx", "odt", "ods", "odp", "epub"})
+_OPEN_DOCUMENT = frozenset({"odt", "ods", "odp"})
 _SUSPICIOUS_RATIO = 200  # unpacked bytes for each packed one
 _MAX_UNSUSPICIOUS = 2**26  # unpacked bytes, whatever their ratio
 _HEAD_LENGTH = 4096  # bytes
 _MAX_MIMETYPE_LENGTH = 200  # bytes
 _MAX_MANIFEST_LENGTH = MAX_FILE // 16
-_FORMATS_BY_FOLDER = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
+_FORMATS_BY_FOLDER = (
+    ("word/", "docx"),
+    ("ppt/", "pptx"),
+    ("xl/", "xlsx"),
+    ("visio/", "vsdx"),
+)
 _FORMATS_BY_MIMETYPE = {
     # A drawing has the pages of a presentation.
     MIME["odp"].replace("presentation", "graphics"): "odp",
@@ -94,6 +100,9 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if any(name in head.lower() for name in _OFFICE_2003_XML):
         return "xml"
+    # OpenDocument in a single XML file.
+    if format in _OPEN_DOCUMENT and b"<office:document" in head:
+        return format
     if start.startswith(PAGE):
         return "html"
     if format == "xls" and head.startswith(_EXCEL_BEFORE_5):
