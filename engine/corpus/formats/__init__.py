@@ -110,6 +110,7 @@ _READERS = {
     "pdf": f"{_HERE}.pdf:READER",
     "csv": f"{_HERE}.tabular:CSV_READER",
     "xml": f"{_HERE}.xml_records:READER",
+    **dict.fromkeys(("pages", "key", "numbers"), f"{_HERE}.iwork:READER"),
     "vsdx": f"{_HERE}.visio:READER",
     "beir": "engine.datasets.beir:READER",
     **dict.fromkeys(("eml", "mhtml"), f"{_HERE}.mail:MAIL_READER"),

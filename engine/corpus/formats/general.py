@@ -49,8 +49,9 @@ MIME = {
     "rtf": "application/rtf",
     "epub": "application/epub+zip",
     "msg": "application/vnd.ms-outlook",
+    "numbers": "application/x-iwork-numbers-sffnumbers",
 }
-_SHEETS = ("ods", "xlsx", "xls")
+_SHEETS = ("ods", "xlsx", "xls", "numbers")
 _SLIDES = ("odp", "pptx", "ppt")
 _OPEN_DOCUMENT = ("odt", "ods", "odp")
 _CHAPTER = re.compile(r".+\.x?html?", re.IGNORECASE)
@@ -63,7 +64,7 @@ _RAISED_REFERENCE = re.compile(
 )
 _FURIGANA = re.compile(rb"<(r[tp])\b[^>]*>[^<]*</\1>")
 # `2031-05-17T00:00:00.000` and `DURATION: PT36H5M0S`, as xberg writes days and times of sheets.
-_DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
+_DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z?")
 _DURATION = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
 _QUOTED = re.compile(r"'([^']+)'")
@@ -329,7 +330,10 @@ def _build_text(nodes: Iterable[_Node], format: str) -> Text:
     builder = Builder()
     sheets = 0
     for node in nodes:
-        if format in _SHEETS and node.content["node_type"] == "heading":
+        is_heading = node.content["node_type"] == "heading"
+        # Below the name of a sheet of Numbers stand the names of its tables.
+        is_table_name = format == "numbers" and (node.content.get("level") or 1) > 1
+        if format in _SHEETS and is_heading and not is_table_name:
             sheets += 1
             name = _read_line(node.content)
             builder.page(sheets, f"sheet {name}")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from engine.core.records import Kind
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
 from engine.corpus.formats.containers import DAMAGED, open_compound, open_package
 from engine.corpus.formats.damage import describe_damage
@@ -22,6 +23,7 @@ from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archi
 
 MAX_UNPACKED = 2**30  # bytes
 _PACKAGES = frozenset({"docx", "pptx", "xlsx", "vsdx", "odt", "ods", "odp", "epub"})
+IWORK = frozenset({"pages", "key", "numbers"})
 _OPEN_DOCUMENT = frozenset({"odt", "ods", "odp"})
 _SUSPICIOUS_RATIO = 200  # unpacked bytes for each packed one
 _MAX_UNSUSPICIOUS = 2**26  # unpacked bytes, whatever their ratio
@@ -120,7 +122,9 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
         return "tar"
     if format == "zip" and head.startswith(_OTHER_ZIP_HEADS):
         return "zip"
-    raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")
+    # A private key has the ending of a Keynote file.
+    kind: Kind = "unsupported" if format in IWORK else "damaged"
+    raise UnreadableFileError(path, f"its content is not that of a .{format} file", kind)
 
 
 def _is_table(head: bytes) -> bool:
@@ -159,6 +163,8 @@ def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
     """
     with _open_package(path, data) as archive:
         package_format = _find_package_format(archive)
+        if format in IWORK:
+            package_format = package_format or format
         if not package_format:
             if format in _PACKAGES:
                 reason = f"its content is a ZIP archive, not a .{format} file"
