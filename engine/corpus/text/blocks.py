@@ -40,6 +40,9 @@ _MANY_CELLS = 4
 # The least share of columns that a header names.
 _MIN_NAMED_SHARE = 0.8
 _MAX_HEADER_LENGTH = 60  # characters of a name in a header that is guessed
+_YEAR = re.compile(r"(?:19|20)\d\d")
+# Signs of addresses, which no name of a column has.
+_ADDRESS_SIGNS = ("@", "://")
 _MAX_NAME_LENGTH = 200  # characters of a name that is repeated with each cell
 
 
@@ -183,9 +186,10 @@ def _shorten_name(name: str) -> str:
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row is a header.
 
-    A header names most columns, none of its cells is a number, and the cells of at least one column
-    are of another sort than its name. A doubtful row, as in a table of words alone, is not taken
-    for a header: a wrong header would make every row below it wrong.
+    A header names most columns, none of its cells is a number, unless they are years in order, and
+    the cells of at least one column are of another sort than its name. A doubtful row, as in a
+    table of words alone, is not taken for a header: a wrong header would make every row below it
+    wrong.
     """
     header = rows[0]
     width = max(map(len, rows))
@@ -195,17 +199,23 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     names = [name for name, _ in groupby(filter(None, header))]
     if len(set(names)) < len(names):
         return False
-    if any(len(name) > _MAX_HEADER_LENGTH or not _has_letter(name) for name in names):
+    has_years = _are_years_in_order([name for name in names if not _has_letter(name)])
+    if any(len(name) > _MAX_HEADER_LENGTH for name in names):
         return False
-    has_column_name = False
+    if not has_years and not all(map(_has_letter, names)):
+        return False
+    has_column_name = has_years
     for column, name in enumerate(header):
         if not name:
             continue
         cells = [row[column] for row in rows[1:] if len(row) > column and row[column]]
-        if name in cells:
+        if name in cells or (_YEAR.fullmatch(name) and any(map(_YEAR.fullmatch, cells))):
             return False
         if not has_column_name:
             has_column_name = _is_column_name(name, cells)
+        # A table of two columns may be a list of names and values, such as `Contract: C-4`.
+        if not has_column_name and width >= _MIN_COLUMNS_BELOW_TITLE:
+            has_column_name = _is_above_numbers_or_addresses(name, cells)
     return has_column_name
 
 
@@ -222,6 +232,31 @@ def _is_column_name(name: str, cells: Sequence[str]) -> bool:
         if fewest_words >= _MIN_WORDS_OF_SENTENCE and shortest > 3 * len(name):
             return True
     return len(cells) >= _MIN_ROWS_OF_CATEGORIES and 2 * len(set(cells)) <= len(cells)
+
+
+def _is_above_numbers_or_addresses(name: str, cells: Sequence[str]) -> bool:
+    """Return whether all cells below a name are numbers or addresses, which the name is not.
+
+    The name may hold digits, as does `Q1 2031` above `12.5`.
+    """
+    if cells and _has_letter(name) and all(map(_is_number, cells)):
+        return True
+    for sign in _ADDRESS_SIGNS:
+        if cells and sign not in name and all(sign in cell for cell in cells):
+            return True
+    return False
+
+
+def _are_years_in_order(names: Sequence[str]) -> bool:
+    """Return whether at least two names are years, each the one after or before the last."""
+    if len(names) < 2 or not all(map(_YEAR.fullmatch, names)):
+        return False
+    steps = {int(after) - int(before) for before, after in pairwise(names)}
+    return steps in ({1}, {-1})
+
+
+def _is_number(text: str) -> bool:
+    return _has_digit(text) and not _has_letter(text)
 
 
 def _has_letter(text: str) -> bool:
