@@ -24,12 +24,16 @@ from engine.lexical.characters import (
     word_pattern,
 )
 
-# "a phrase", or one that is not closed
-_QUOTED = '["“„«](?P<phrase>[^"“”„«»]*)(?:(?P<closing>["”“»])(?!\\w)|\\Z)'
+_MARKS = '"＂“”„«»「」『』'
+"""Quotation marks: `"…"`, `“…”`, `„…“`, `”…”`, `«…»`, `»…«` and `「…」`."""
+# "a phrase", or one that is not closed; in `Home » Lamps`, the mark separates words.
+_QUOTED = (
+    f'(?:["＂“”„«「『]|»(?!\\s))(?P<phrase>[^{_MARKS}]*)(?:(?P<closing>["＂“”«»」』])(?!\\w)|\\Z)'
+)
 # -word, title:"a phrase", like:contracts/lease.pdf, word*, and plain words
 _OPERATOR = re.compile(
     rf"(?<![^\s(])(?P<minus>-)?(?P<field>(?i:title|like):)?(?:{_QUOTED}"
-    r'|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|(?P<word>[^\W_][^\s"“”„«»]*))'
+    rf"|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|(?P<word>[^\W_][^\s{_MARKS}]*))"
 )
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _MAX_JOINED = 4

@@ -20,6 +20,7 @@ from engine.core.disk import write_text
 from engine.core.errors import NotBuiltError
 from engine.core.messages.search import MODES, Found, Search
 from engine.lexical.index import LexicalIndex
+from engine.lexical.vocabulary import Vocabulary
 from engine.project.store.artifact_info import LexicalInfo
 from engine.project.store.artifacts import Artifact
 from engine.search.listing import describe_dates, sort_newest_first
@@ -35,6 +36,18 @@ from engine.search.typed import TypedQueries
         ('lease "exact  phrase" -draft', "lease exact  phrase ", ['"exact  phrase"', "-draft"]),
         ("“force majeure” contr*", "force majeure contr", ['"force majeure"', "contr*"]),
         ('-"old draft" -PHX-122 e-mail*', "  e-mail", ["e-mail*", '-"old draft"', "-PHX-122"]),
+        (
+            "„höhere Gewalt“ »net profit«",
+            "höhere Gewalt net profit",
+            ['"höhere Gewalt"', '"net profit"'],
+        ),
+        (
+            "« force majeure » ”net profit”",
+            " force majeure  net profit",
+            ['" force majeure "', '"net profit"'],
+        ),
+        ("-「契約書」 title:＂net profit＂ rent", "  rent", ['-"契約書"', 'title:"net profit"']),
+        ("Home » Lamps » Desks", "Home » Lamps » Desks", []),
     ],
 )
 def test_operators(typed: str, text: str, clauses: list[str]) -> None:
@@ -419,6 +432,23 @@ def test_a_second_unknown_word_leaves_the_first_its_correction(searcher: Searche
     (note,) = found.notes
     assert "landlrod" in note
     assert "benefits" in note
+
+
+def test_of_a_pasted_text_a_few_words_are_corrected_each_looked_up_once(
+    searcher: Searcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+    find_similar_terms = Vocabulary.find_similar_terms
+
+    def record(vocabulary: Vocabulary, word: str) -> list[str]:
+        looked_up.append(word)
+        return find_similar_terms(vocabulary, word)
+
+    monkeypatch.setattr(Vocabulary, "find_similar_terms", record)
+    unknown = [f"qua{letter}ter" for letter in "abcdefghijk"]
+    found = search(searcher, " ".join(["landlrod", *unknown] * 3), "bm25")
+    assert found.suggestion == " ".join(["landlord", *unknown] * 3)
+    assert looked_up == ["landlrod", *unknown[:9]]
 
 
 @pytest.mark.parametrize("mode", MODES)

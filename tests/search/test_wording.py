@@ -16,12 +16,26 @@ TEXTS = {
     "name.txt": "Enter the user name and a word",
     "camel.txt": "It is called by get_user_id",
     "week.txt": "Holidays in KW 42",
+    "part.txt": "It needs one 6ES7 315-2AG10-0AB0 and a manual",
+    "near_part.txt": "6ES7 314-2AG10-0AB0",
+    "steel.txt": "It is made of X5CrNi18-10, as is all else",
+    "near_steel.txt": "X5CrNi18-12",
+    "postcode.txt": "The office in London, NW1 6XE, is closed",
     "island.txt": "An island in the sea",
     "words.txt": "A user without a name, whose name no other user has. Some data, some base.",
 }
 
 
-CODES = {"080442957X": "isbn.txt", "v3.11.4": "version.txt", "Python 3.11": "version.txt"}
+CODES = {
+    "080442957X": "isbn.txt",
+    "v3.11.4": "version.txt",
+    "Python 3.11": "version.txt",
+    "6ES7315-2AG10-0AB0": "part.txt",
+    "6ES73152AG100AB0": "part.txt",
+    "X5 CrNi 18-10": "steel.txt",
+    "X5CrNi 18-10": "steel.txt",
+    "nw16xe": "postcode.txt",
+}
 WORDS = {
     "data base partners": "base.txt",
     "username": "name.txt",

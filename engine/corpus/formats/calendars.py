@@ -186,12 +186,13 @@ def _decode_quoted_printable(value: str, parameters: str, following: Iterator[st
     while value.endswith("="):
         value = value[:-1] + next(following, "")
     charset = _CHARSET.search(parameters)
-    encoding = charset[1] if charset else "utf-8"
     decoded = quopri.decodestring(value.encode())
     # Python may not know the encoding.
-    with suppress(LookupError):
-        return clean(decoded.decode(encoding, "replace"))
-    return clean(decoded.decode("utf-8", "replace"))
+    with suppress(LookupError, UnicodeError):
+        return clean(decoded.decode(charset[1] if charset else "utf-8"))
+    with suppress(UnicodeError):
+        return clean(decoded.decode("utf-8"))
+    return clean(decoded.decode("cp1252", "replace"))
 
 
 def _find_title(entry: list[_Property]) -> str:

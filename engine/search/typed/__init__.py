@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from engine.core.errors import EngineError
@@ -23,7 +25,12 @@ from engine.search.fusing import Fused
 from engine.search.index_lag import LagMonitor
 from engine.search.loaded import LoadedProject
 from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
-from engine.search.typed.wording import add_wording, split_word
+from engine.search.typed.wording import (
+    MAX_UNKNOWN_WORDS,
+    add_wording,
+    find_spaced_code,
+    split_word,
+)
 from engine.vectors.ids import distinct
 
 if TYPE_CHECKING:
@@ -304,19 +311,23 @@ class TypedQueries:
 
         `query`: as `add_wording` returns it. A word is misspelt if no document contains it, but a
         similar word, whose spelling it gets. Parts of file names are left alone. The note names the
-        codes that no document contains and, if a word is misspelt, all such words.
+        codes that no document contains and, if a word is misspelt, all such words. Of each only the
+        first `MAX_UNKNOWN_WORDS` are looked up, since a pasted text may have hundreds.
         """
         from engine.lexical.compounds import has_compounds
 
         index = self._open_index()
         if not index:
             return "", ""
-        words = term_pattern().findall(query.text)
+        words = dict.fromkeys(term_pattern().findall(query.text))
+        all_unknown = (word for word in words if not index.vocabulary.contains(word))
+        unknown_words = list(islice(all_unknown, MAX_UNKNOWN_WORDS))
         misspelt: set[str] = set()
 
+        @cache
         def respell(word: str) -> str:
             is_name = any(word in name for name in query.names)
-            if word not in words or is_name or has_compounds(index.vocabulary, word):
+            if word not in unknown_words or is_name or has_compounds(index.vocabulary, word):
                 return word
             spelling = self._find_spelling(index, word)
             if not spelling or split_word(index, word, self._read_texts):
@@ -327,7 +338,7 @@ class TypedQueries:
         correction = respell_query(query.typed, respell)
         unknown: list[str] = []
         if misspelt:
-            unknown = [word for word in words if word in misspelt or _is_unknown(index, word)]
+            unknown = unknown_words
         else:
             correction = ""
         for code in self._find_unknown_codes(index, query):
@@ -347,7 +358,8 @@ class TypedQueries:
         """
         if self.lag.find_lag("bm25"):
             return []
-        return [code for code in query.missing_codes if not self._occurs_otherwise(index, code)]
+        codes = query.missing_codes[:MAX_UNKNOWN_WORDS]
+        return [code for code in codes if not self._occurs_otherwise(index, code)]
 
     def _occurs_otherwise(self, index: LexicalIndex, code: str) -> bool:
         """Return whether documents contain a code in another spelling.
@@ -358,6 +370,8 @@ class TypedQueries:
         from engine.lexical.code_spellings import has_longer_code
 
         if index.vocabulary.find_code_spellings(code) or index.vocabulary.has_sequence(code):
+            return True
+        if find_spaced_code(index, code, self._read_texts):
             return True
         matching = index.find_with_parts(code).tolist()
         # A code typed with blanks occurs if a chunk contains all its groups.
@@ -396,12 +410,6 @@ class TypedQueries:
                 best = spelling
                 best_frequency = frequency
         return best
-
-
-def _is_unknown(index: LexicalIndex, word: str) -> bool:
-    """Return whether no chunk contains a word; false for a stop word, which is not indexed."""
-    matching = index.find_with_words(word)
-    return matching is not None and not len(matching)
 
 
 def _is_slip(word: str, other: str) -> bool:

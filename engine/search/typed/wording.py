@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_COMPLETIONS = 20
 """Maximum number of words that BM25 gets for a prefix."""
 MAX_UNKNOWN_WORDS = 10
-"""Maximum number of unknown words, which no chunk contains, that are replaced by compounds."""
+"""Maximum number of unknown words, which no chunk contains, that are replaced or corrected."""
 LIKE_WORDS = 25
 """Number of words of a `like:` document that BM25 gets."""
 LIKE_CHARACTERS = 20_000
@@ -35,6 +35,10 @@ MAX_READ = 50
 _MIN_SPLIT = 6
 _MIN_PART = 2
 _BETWEEN = re.compile(r"\s+")
+_DIGIT = re.compile(r"\d")
+# A code that may be written with blanks: it has letters and digits.
+_SPACED_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])[\w./-]{5,40}")
+_MAX_SPACED_PARTS = 3
 
 ReadTexts = Callable[[list[int]], Iterator[tuple[int, str]]]
 """Yields the id and the searched text of each chunk."""
@@ -56,8 +60,13 @@ def add_wording(
     missing_codes: list[str] = []
     codes: list[str] = []
     if index:
-        missing_codes = _find_missing_codes(index, query.text)
-        codes = _find_code_spellings(index, missing_codes[:MAX_UNKNOWN_WORDS], read_texts)
+        joined_codes = _find_joined_codes(index.vocabulary, query.text)
+        joined = " ".join(joined_codes)
+        for code in _find_missing_codes(index, query.text):
+            if code not in joined:
+                missing_codes.append(code)
+        other_codes = missing_codes[:MAX_UNKNOWN_WORDS] + joined_codes
+        codes = _find_code_spellings(index, other_codes, read_texts)
         keywords += codes
         keywords += _find_joined_in_phrases(index, query)
         keywords += _find_joined(index.vocabulary, query.text)
@@ -101,7 +110,10 @@ def _find_code_spellings(
 
     spellings: dict[str, None] = {}
     for typed in missing_codes:
-        for code in index.vocabulary.find_code_spellings(typed):
+        known = index.vocabulary.find_code_spellings(typed)
+        if not known:
+            spellings |= dict.fromkeys(find_spaced_code(index, typed, read_texts))
+        for code in known:
             chunk = index.find_with_any([code], limit=1).tolist()
             for _, chunk_text in read_texts(chunk):
                 for compound in split_into_compounds(chunk_text, any_case=True):
@@ -109,6 +121,46 @@ def _find_code_spellings(
                         spellings[compound] = None
                         break
     return list(spellings)
+
+
+def find_spaced_code(index: LexicalIndex, code: str, read_texts: ReadTexts) -> list[str]:
+    """Return a code as a chunk writes it with blanks: `NW1 6XE` for `NW16XE`, else nothing.
+
+    Chunks that contain a beginning and an ending of the code are read.
+    """
+    plain = "".join(filter(str.isalnum, normalise(code)))
+    if not _SPACED_CODE.fullmatch(plain):
+        return []
+    with_marks = r"[\W_]?".join(plain)
+    spaced = re.compile(rf"(?<![^\W_]){with_marks}(?![^\W_])", re.IGNORECASE)
+    for cut in range(len(plain) - 1, 0, -1):
+        beginning = index.find_with_spellings([[plain[:cut]]])
+        if beginning is None or not len(beginning):
+            continue
+        for start in range(cut, len(plain)):
+            chunks = index.find_with_spellings([[plain[:cut]], [plain[start:]]])
+            if chunks is None or not len(chunks):
+                continue
+            for _, text in read_texts(chunks[:MAX_READ].tolist()):
+                if match := spaced.search(text):
+                    return [match[0]]
+            break
+    return []
+
+
+def _find_joined_codes(vocabulary: Vocabulary, text: str) -> list[str]:
+    """Return codes that a query writes with blanks, and documents without: `NW16XE`, `NW1 6XE`."""
+    joined: list[str] = []
+    parts = _BETWEEN.split(text)
+    with_digits = [start for start, part in enumerate(parts) if _DIGIT.search(part)]
+    for start in with_digits[:MAX_UNKNOWN_WORDS]:
+        for end in range(start + _MAX_SPACED_PARTS, start + 1, -1):
+            code = "".join(parts[start:end])
+            is_code = end <= len(parts) and _SPACED_CODE.fullmatch(code)
+            if is_code and vocabulary.find_code_spellings(code):
+                joined.append(code)
+                break
+    return joined
 
 
 def _find_joined(vocabulary: Vocabulary, text: str) -> list[str]:

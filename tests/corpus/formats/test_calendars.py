@@ -123,3 +123,14 @@ def test_descriptions_in_html_are_read(tmp_path: Path, lines: str, text: str) ->
     source = f"BEGIN:VEVENT\r\nSUMMARY:Visit\r\n{lines}\r\nEND:VEVENT\r\n"
     found = only(opened(tmp_path, "a.ics", source.encode()))
     assert found.text == f"Summary: Visit\nDescription: {text}"
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("J=FCrgen L=F6w", "Jürgen Löw"), ("J=C3=BCrgen", "Jürgen"), ("J=81rgen", "J\ufffdrgen")],
+)
+def test_a_card_without_a_charset_is_western_or_in_utf_8(
+    tmp_path: Path, value: str, name: str
+) -> None:
+    card = f"BEGIN:VCARD\r\nFN;ENCODING=QUOTED-PRINTABLE:{value}\r\nEND:VCARD\r\n"
+    assert only(opened(tmp_path, "a.vcf", card.encode())).title == name

@@ -279,3 +279,10 @@ PICTURE = "data:image/png;base64," + "iVBORw0KGgo/" * 40
 )
 def test_pictures_within_a_text_are_left_out(source: str, text: str | None) -> None:
     assert decode(source.encode(), PATH)[0] == (text or source)
+
+
+@pytest.mark.parametrize("label", ["", "iso-8859-1", "utf-8"])
+def test_control_characters_of_latin_1_are_windows_characters(label: str) -> None:
+    data = "The pier\x92s price: 5 \x80, caf\u00e9".encode()
+    decoded = decode_as(data, label, PATH) if label else decode(data, PATH)
+    assert decoded[0] == "The pier\u2019s price: 5 \u20ac, caf\u00e9"

@@ -632,3 +632,50 @@ def test_a_message_names_attached_files_that_are_not_read(tmp_path: Path) -> Non
     document = next(read_everything(tmp_path / "a.msg", "msg"))
     assert isinstance(document, ReadDocument)
     assert "\nAttachments: plan.dwg, harbour.jpg\n" in document.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        (
+            "IPM.Contact",
+            ["Organization: Quay Ltd", "Telephone: 040 12, 0171 3", "Email: ada@quay.example"],
+        ),
+        (
+            "IPM.Appointment",
+            [
+                "Location: Pier 3",
+                "Start: 2031-03-04 05:00:00+00:00",
+                "End: 2031-03-04 06:00:00+00:00",
+            ],
+        ),
+        ("IPM.Note", []),
+    ],
+)
+def test_what_a_contact_and_an_appointment_of_outlook_hold_is_read(
+    tmp_path: Path, kind: str, lines: list[str]
+) -> None:
+    texts = {"001A": kind, "0037": "Visit"}
+    if kind == "IPM.Contact":
+        texts |= {
+            "3A16": "Quay Ltd",
+            "3A08": "040 12",
+            "3A1C": "0171 3",
+            "8001": "ada@quay.example",
+        }
+    else:
+        texts |= {"8002": "Pier 3"}
+    streams = {f"__substg1.0_{id}001F": text.encode("utf-16-le") for id, text in texts.items()}
+    # The names of 8000 (a text), 8001 to 8004, and a part of one.
+    names = ((12, 3, 0), (0x8083, 6, 1), (0x8208, 4, 2), (0x820D, 4, 3), (0x820E, 4, 4))
+    entries = b"".join(struct.pack("<IHH", *name) for name in names) + b"\0\0\0"
+    streams["__nameid_version1.0/__substg1.0_00030102"] = entries
+    # 2031-03-04 05:00, and an hour later, in units of 0.1 µs since 1601.
+    ticks = 135748404000000000
+    times = ((0x80030040, ticks), (0x80040040, ticks + 3600 * 10**7))
+    numbers = b"".join(struct.pack("<IIQ", tag, 6, value) for tag, value in times)
+    streams["__properties_version1.0"] = bytes(32) + (b"" if kind == "IPM.Contact" else numbers)
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    assert document.text.split("\n") == ["Subject: Visit", *lines]

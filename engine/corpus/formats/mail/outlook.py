@@ -80,6 +80,25 @@ _KIND_BITS = 0xF
 _SENT = 0x00390040
 _ARRIVED = 0x0E060040
 _EPOCH = datetime(1601, 1, 1, tzinfo=UTC)
+# The class of an item, and those of contacts, appointments and invitations.
+_CLASS = "001A"
+_WITH_DETAILS = ("IPM.Contact", "IPM.Appointment", "IPM.Schedule.Meeting")
+# The names of numbered properties: a number, its kind, and the id after the first one.
+_NAMES = "__nameid_version1.0/__substg1.0_00030102"
+_NAME_ENTRY = struct.Struct("<IHH")
+_FIRST_NAMED_ID = 0x8000
+# What contacts and appointments hold, by the ids of properties or the numbers of their names
+# ([MS-OXOCNTC] and [MS-OXOCAL] 2.2.1).
+_DETAILS = (
+    ("Location", ("8208",)),
+    ("Organization", ("3A16",)),
+    ("Title", ("3A17",)),
+    ("Telephone", ("3A08", "3A1C", "3A09")),
+    ("Email", ("8083", "8093", "80A3")),
+    ("Address", ("801B", "801A")),
+)
+_MOMENTS = (("Start", "820D"), ("End", "820E"))
+_TIME_TYPE = "0040"
 # A prefix of a subject: a sign, and how long its "Re: " is.
 _PREFIX_LENGTH = re.compile("^\x01.", re.DOTALL)
 
@@ -154,12 +173,42 @@ class _OutlookMail(NamedTuple):
             "Bcc": recipients[3],
             "Date": self._read_date(),
             "Attachments": self._write_unread_names(),
+            **self._read_details(),
         }
         text = write_mail(header, body)
         if not text:
             return None
         metadata = {"title": header["Subject"], "authors": sender, "created_at": header["Date"]}
         return build_document(path, "msg", Text(text), metadata)
+
+    def _read_details(self) -> dict[str, str]:
+        """Return where and when an appointment is, or the data of a contact; empty for a mail."""
+        if not self._read_text(_CLASS).startswith(_WITH_DETAILS):
+            return {}
+        ids = self._read_named_ids()
+        numbers = self._read_numbers()
+        details: dict[str, str] = {}
+        for label, codes in _DETAILS:
+            texts = (self._read_line(ids.get(code, code)) for code in codes)
+            details[label] = ", ".join(dict.fromkeys(filter(None, texts)))
+        for label, code in _MOMENTS:
+            tag = f"{ids.get(code, '0000')}{_TIME_TYPE}"
+            details[label] = _format_time(numbers.get(int(tag, 16), 0))
+        return details
+
+    def _read_named_ids(self) -> dict[str, str]:
+        """Return the ids that properties have in this file, by the numbers of their names.
+
+        An entry holds the number, what kind of name it is, and the id ([MS-OXMSG] 2.2.3.1.2).
+        """
+        ids: dict[str, str] = {}
+        entries = self.compound.read(_NAMES)
+        whole = entries[: len(entries) - len(entries) % _NAME_ENTRY.size]
+        for number, kind, index in _NAME_ENTRY.iter_unpack(whole):
+            has_text_name = kind & 1
+            if not has_text_name:
+                ids[f"{number:04X}"] = f"{_FIRST_NAMED_ID + index:04X}"
+        return ids
 
     def _read_recipients(self) -> dict[int, str]:
         """Return the names and addresses of the recipients of each kind (`_RECIPIENTS`)."""
@@ -250,11 +299,7 @@ class _OutlookMail(NamedTuple):
         Empty if neither is known.
         """
         numbers = self._read_numbers()
-        ticks = numbers.get(_SENT) or numbers.get(_ARRIVED)
-        with suppress(OverflowError):
-            if ticks:
-                return (_EPOCH + timedelta(microseconds=ticks // 10)).isoformat(" ", "seconds")
-        return ""
+        return _format_time(numbers.get(_SENT) or numbers.get(_ARRIVED) or 0)
 
     def _read_text(self, code: str) -> str:
         """Return a text property by its `code`, such as `0037` (subject); empty if missing."""
@@ -300,6 +345,14 @@ class _OutlookMail(NamedTuple):
         count = max(0, len(properties) - header_size) // _NUMERIC_PROPERTY.size
         records = properties[header_size : header_size + count * _NUMERIC_PROPERTY.size]
         return dict(_NUMERIC_PROPERTY.iter_unpack(records))
+
+
+def _format_time(ticks: int) -> str:
+    """Return a time, in units of 0.1 µs since `_EPOCH`, to the second; empty for 0."""
+    with suppress(OverflowError):
+        if ticks:
+            return (_EPOCH + timedelta(microseconds=ticks // 10)).isoformat(" ", "seconds")
+    return ""
 
 
 def _format_person(name: str, address: str) -> str:

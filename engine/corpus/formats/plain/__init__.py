@@ -94,6 +94,8 @@ _WESTERN_BYTES = {
 _BAD_BYTES = re.compile("[\udc80-\udcff]+")
 # Western letters that are rather the first half of a Latin, Greek or Cyrillic letter in UTF-8.
 _FIRST_HALVES = ("Â", "Ã", "Î", "Ï", "Ð", "Ñ")
+_WESTERN_CHARACTERS = {byte: char for char, byte in _WESTERN_BYTES.items()}
+_LATIN_1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 # With less confidence, a guess of chardet's is no better than any other.
 _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
@@ -199,10 +201,12 @@ def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
         return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
-            text = _clean_text(data.decode("utf-8"), path)
+            text = _clean_text(_decode_utf8(data), path)
             return DecodedText(text, f"read as UTF-8, though it says {label}")
     with suppress(UnicodeError, LookupError, ValueError):
-        return DecodedText(_clean_text(data.decode(codec), path), "")
+        is_utf8 = lookup(codec).name == "utf-8"
+        text = _decode_utf8(data) if is_utf8 else data.decode(codec)
+        return DecodedText(_clean_text(text, path), "")
     return decode(data, path)
 
 
@@ -250,7 +254,7 @@ def _decode(data: bytes, path: Path) -> DecodedText:
             return wide
         data, nul_note = _shorten_nuls(data, path)
     try:
-        text = data.decode("utf-8")
+        text = _decode_utf8(data)
         note = ""
         original = decode_twice_encoded(text)
         if original:
@@ -262,6 +266,18 @@ def _decode(data: bytes, path: Path) -> DecodedText:
         else:
             text, note = _decode_by_guess(data, path)
     return DecodedText(text, _join_notes(note, nul_note))
+
+
+def _decode_utf8(data: bytes) -> str:
+    """Decode UTF-8, with Western characters in place of control characters of Latin-1.
+
+    Programs that take Windows' code page for Latin-1 leave such characters. Raises
+    UnicodeDecodeError.
+    """
+    text = data.decode("utf-8")
+    if _LATIN_1_CONTROL.search(data) and not decode_twice_encoded(text):
+        return text.translate(_WESTERN_CHARACTERS)
+    return text
 
 
 def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
