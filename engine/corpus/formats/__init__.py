@@ -110,6 +110,8 @@ _READERS = {
     "pdf": f"{_HERE}.pdf:READER",
     "csv": f"{_HERE}.tabular:CSV_READER",
     "xml": f"{_HERE}.xml_records:READER",
+    **dict.fromkeys(("pages", "key", "numbers"), f"{_HERE}.iwork:READER"),
+    "vsdx": f"{_HERE}.visio:READER",
     "enex": f"{_HERE}.evernote:READER",
     "ipynb": f"{_HERE}.notebooks:READER",
     "webarchive": f"{_HERE}.web_archives:READER",
