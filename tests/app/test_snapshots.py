@@ -32,6 +32,7 @@ def record(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     play_record(monkeypatch, tmp_path)
 
 
+@pytest.mark.drawn  # what lies behind a dialog, too
 @pytest.mark.posix(reason="the pictures show POSIX paths")
 @pytest.mark.parametrize(
     "names",
