@@ -70,9 +70,10 @@ test: $(VENV)/.installed-dev
 	$(MAKE) --no-print-directory --jobs 2 lint pytest
 
 # Tests wait for processes half of their time: on two cores five workers keep both busy. Modules are compiled once, not at each of
-# the hundreds of starts of a process, whatever the shell has set.
+# the hundreds of starts of a process, whatever the shell has set. Large pages of memory, which glibc asks for if it is told to, save
+# 5 % of the processor.
 pytest: $(VENV)/.installed-dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder
 
 test-slow: window
 	$(BIN)/python -m pytest -m slow --timeout 3600 -r s

@@ -99,7 +99,7 @@ def collect_bindings() -> dict[str, Binding]:
         is_window = module.name.startswith("bmembed_tui.window")
         if not is_window and not module.name.endswith(("__main__", ".plot")):
             import_module(module.name)
-    bindings: dict[str, Binding] = {}
+    bindings = {}
     for node_class in _collect_subclasses(DOMNode):
         if node_class.__module__.startswith("bmembed_tui."):
             for binding in node_class.BINDINGS:

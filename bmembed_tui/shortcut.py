@@ -71,14 +71,15 @@ def _install_on_linux(home: Path, command: Sequence[str]) -> list[Path]:
     """Write to freedesktop.org's folders applications/ and icons/hicolor/ of the user's data."""
     data = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
     icons = data / "icons" / "hicolor"
+    assets = asset_path("desktop")
     copies = {
-        icons / "scalable" / "apps" / f"{NAME}.svg": asset_path("desktop") / "bmembed.svg",
-        icons / "256x256" / "apps" / f"{NAME}.png": asset_path("desktop") / "bmembed.png",
+        icons / "scalable" / "apps" / f"{NAME}.svg": assets / "bmembed.svg",
+        icons / "256x256" / "apps" / f"{NAME}.png": assets / "bmembed.png",
     }
     for target, source in copies.items():
         _copy(source, target)
     entry = data / "applications" / f"{NAME}.desktop"
-    text = (asset_path("desktop") / "bmembed.desktop").read_text(encoding="utf-8")
+    text = (assets / "bmembed.desktop").read_text(encoding="utf-8")
     quoted = " ".join(_quote(part) for part in command)
     _write(entry, re.sub(r"(?m)^Exec=.*$", lambda _match: f"Exec={quoted}", text))
     return [entry, *copies]

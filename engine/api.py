@@ -43,6 +43,7 @@ class Report:
     tables: Mapping[str, FigureTable]  # Kind of queries → figures in percent.
     folder: Path  # Where the report is.
     verdict: ReportVerdict  # The conclusion in plain words.
+    outdated: str = ""  # Why the figures are out of date; empty if they are not.
     # Search mode → the kind of evidence that proved what is in use, or else had the last word;
     # empty if none had.
     rungs: Mapping[SearchMode, str] = field(default_factory=dict)
@@ -262,10 +263,16 @@ class Project:
             tables_of,
             verdict_of,
         )
+        from engine.runs.pipeline import all_status
 
         settings = self.settings()
         with closing(self.folder.store()) as store:
-            artifact = ProjectSnapshot(self.folder, settings, store).need(EvaluationInfo)
+            snapshot = ProjectSnapshot(self.folder, settings, store)
+            artifact = snapshot.need(EvaluationInfo)
+            states = {status.stage: status for status in all_status(snapshot)}
+        outdated = ""
+        if states["evaluate"].state != "done":  # "to do" if an input is gone or of another model
+            outdated = states["evaluate"].reason
         folder = self.folder.folder_of(artifact)
         info = artifact.info
         content = read_report(folder)
@@ -276,6 +283,7 @@ class Project:
             tables_of(content),
             folder,
             verdict_of(content, settings.search.mode_in_json, self.folder.argument),
+            outdated,
             {mode: deciding_rung(content, mode) for mode in SEARCH_MODES},
             gates_of(content),
             own_systems_of(content),

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
@@ -68,7 +68,8 @@ class ExportScreen(ModalScreen[None]):
                 yield SafeLabel("Into")
                 yield PathField(find_free_folder(self._project.name), id="export-folder")
             yield SafeOptions(id="export-parts")
-            yield SafeStatic("", id="export-note")
+            with VerticalScroll(id="export-outcome", can_focus=False):
+                yield SafeStatic("", id="export-note")
             with Horizontal(classes="dialog-buttons"):
                 yield SafeButton("Export", id="export", variant="primary", action="screen.export")
                 yield SafeButton("Cancel", id="cancel", action="screen.dismiss")
@@ -152,6 +153,8 @@ class ExportScreen(ModalScreen[None]):
         self._show_note(plain("\n".join(lines), lines=True))
         self.query_one("#export").display = False
         self.query_one("#export-parts").display = False
+        outcome = self.query_one("#export-outcome")
+        outcome.can_focus = True  # to scroll what has no room
         close = self.query_one("#cancel", SafeButton)
         close.label = "Close"
         close.focus()
@@ -168,10 +171,10 @@ def find_free_folder(name: str) -> str:
     Empty where the home is not known.
     """
     try:
-        first = Path.home() / f"{name}-model"
+        first = Path.home() / f"{name}-encoder"
     except RuntimeError:
         return ""
-    folders = [first, *(first.with_name(f"{name}-model-{number}") for number in range(2, 100))]
+    folders = [first, *(first.with_name(f"{name}-encoder-{number}") for number in range(2, 100))]
     return str(next((folder for folder in folders if not folder.exists()), first))
 
 

@@ -17,6 +17,7 @@ from textual.widgets import OptionList
 
 from bmembed_tui.home.here import find_current_folder, find_projects_over, open_project_over
 from bmembed_tui.home.recents import KnownProject, read_recents
+from bmembed_tui.widgets.hanging import wrap_hanging
 from bmembed_tui.widgets.key_line import KeyLine
 from bmembed_tui.widgets.plain import plain
 from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
@@ -34,6 +35,7 @@ NEW = "new"
 OTHER = "other"
 ALL = "all"
 PROJECT_PREFIX = "at:"  # begins the id of a project's line; its path follows
+INDENT = 4  # columns of continuation rows
 REFRESH_SECONDS = 2.0  # while a run is in progress in some project
 
 
@@ -97,6 +99,9 @@ class HomeScreen(Screen[None]):
         if self._project_to_open:
             self.open(self._project_to_open)
 
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw)
+
     @property
     def bmembed(self) -> ProjectOpener:
         return cast(ProjectOpener, self.app)
@@ -124,8 +129,12 @@ class HomeScreen(Screen[None]):
         lines = [(key, _format_project(project)) for key, project in running_first]
         is_running = any(project.running for project in self._projects.values())
         number_above = 1 if is_running else 0
-        options = [*lines[:number_above], *self._list_offers(), *lines[number_above:]]
         choices = self.query_one("#home-choices", SafeOptions)
+        width = choices.scrollable_content_region.width - 2  # a blank at both sides of an option
+        options = [
+            (key, wrap_hanging(line, width, INDENT))
+            for key, line in [*lines[:number_above], *self._list_offers(), *lines[number_above:]]
+        ]
         with self.app.batch_update():
             has_new_run = is_running and not choices.has_class("-running")
             highlighted = self._find_highlighted(choices, has_new_run=has_new_run)
@@ -146,14 +155,14 @@ class HomeScreen(Screen[None]):
         return offers
 
     def _describe_folder(self, folder: Path) -> str:
-        """Return the folder's path, and the project that will be opened for it."""
+        """Return the project that will be opened for the folder, and the folder's path."""
         paths = find_projects_over(folder, self._projects.values())
         if not paths:
             return str(folder)
-        text = f"{folder}: opens its project {paths[0].name}"
+        text = f"opens its project {paths[0].name}"
         if len(paths) > 1:
             text += f", the last used of {len(paths)}"
-        return text
+        return f"{text}: {folder}"
 
     @staticmethod
     def _find_highlighted(choices: SafeOptions, *, has_new_run: bool) -> str | None:

@@ -8,14 +8,16 @@ import os
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from textual import events, work
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
+from textual.geometry import Size
+from textual.reactive import reactive
 from textual.suggester import Suggester
 from textual.widgets import Input
 
+from bmembed_tui.widgets.dropped import find_dropped_path
 from engine.core.text import visible
 from engine.project.folder import full_path
 
@@ -41,6 +43,9 @@ class Field(Input):
         Binding("down", "app.focus_next", show=False),
     ]
 
+    # Unlike that of `Widget`, it lays nothing out: the field's place does not depend on its text.
+    virtual_size = reactive(Size(0, 0))
+
     def __init__(self, value: str = "", **options: Any) -> None:
         """Take the options of `Input`, of which two have another default here."""
         super().__init__(visible(value), **{"compact": True, "select_on_focus": False, **options})
@@ -62,12 +67,6 @@ class Field(Input):
         if action and await self.app.run_action(action, self):
             event.stop()
             event.prevent_default()
-
-    def refresh(
-        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
-    ) -> Self:
-        """Redraw without a layout, since the field's size does not depend on its text."""
-        return super().refresh(*regions, repaint=repaint, recompose=recompose)
 
 
 class PatternField(Field):
@@ -175,6 +174,12 @@ class PathField(Field):
         self._picked_path = path
         self.value = text
         self.cursor_position = len(text)
+
+    async def on_paste(self, event: events.Paste) -> None:
+        """Replace a path in quotes or a file:// address by the path; `Input` inserts it."""
+        path = await asyncio.to_thread(find_dropped_path, event.text)
+        if path is not None:
+            event.text = str(path)
 
     def type_on(self, character: str) -> None:
         """Focus the field and insert a character that was typed outside of it."""

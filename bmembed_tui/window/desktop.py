@@ -215,9 +215,9 @@ def _load_qt() -> None:
 
     Without Qt, pywebview would use another library, or print a traceback.
     """
-    from bmembed_tui.window.qt import set_application_name
-
     try:
+        from bmembed_tui.window.qt import set_application_name
+
         set_application_name("bmembed")
         importlib.import_module("webview.platforms.qt")
     except ImportError as error:

@@ -253,7 +253,10 @@ def _explain_wrong_value(error: Any) -> str:
         expected = f"one of: {', '.join(choices)}"
     else:
         return ""
-    message = f"{error.param.opts[0]} takes {expected}, not '{details['input']}'."
+    name = error.param.opts[0]
+    if error.param.param_type_name == "argument":
+        name = error.param.metavar
+    message = f"{name} takes {expected}, not '{details['input']}'."
     near = nearest(str(details["input"]), choices)
     if near:
         message += f" Did you mean '{near}'?"

@@ -209,23 +209,31 @@ def parse_assignments(texts: list[str]) -> dict[str, Any]:
 
     Raises SettingsError, UsageError.
     """
-    from engine.core.errors import UsageError
     from engine.settings.edit import apply_changes
-    from engine.settings.load import parse_value, validate
+    from engine.settings.load import validate
 
     values: dict[str, Any] = {}
     for text in texts:
-        key, sign, value = text.partition("=")
-        if not sign:
-            raise UsageError(
-                f"{text} sets nothing.",
-                "It has no '='.",
-                "Write it like training.steps=60.",
-                code="settings-no-value",
-            )
-        values[key.strip()] = parse_value(value.strip())
+        key, value = split_assignment(text)
+        values[key] = value
         validate(apply_changes({}, values), f"--set {text}")
     return values
+
+
+def split_assignment(text: str) -> tuple[str, Any]:
+    """Return key and value of a `key=value` text. Raises UsageError if it has no `=`."""
+    from engine.core.errors import UsageError
+    from engine.settings.load import parse_value
+
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise UsageError(
+            f"{text} sets nothing.",
+            "It has no '='.",
+            f"Write it like {text}=VALUE.",
+            code="settings-no-value",
+        )
+    return key.strip(), parse_value(value.strip())
 
 
 def print_text(text: str) -> None:

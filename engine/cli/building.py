@@ -215,8 +215,9 @@ def _show_offer(name: str, as_json: bool) -> None:
     from engine.service.offer import adaptation_offer
 
     with opened(name) as project:
-        print("Estimating how long it takes …", file=sys.stderr)
-        offer = adaptation_offer(project.folder)
+        offer = adaptation_offer(
+            project.folder, on_timing=lambda: print_note("Estimating how long it takes …")
+        )
     if as_json:
         print_json(offer)
         return
@@ -383,9 +384,12 @@ def import_judgments(
         judged = project.queries_by_origin("judged").queries
         lacking = sum(query.reason == "no-answer" for query in judged)
         if lacking:
+            lacking_text = "1 does not count: no document holds its answer"
+            if lacking > 1:
+                lacking_text = f"{lacking:,} do not count: no document holds their answer"
             print_note(
-                f"{lacking} of the project's {len(judged)} do not count: no document holds their"
-                f" answer. To list them: engine queries {project.folder.argument} --origin judged"
+                f"Of the project's {format_count(len(judged), 'judged question')}, {lacking_text}."
+                f" To list them all: engine queries {project.folder.argument} --origin judged"
             )
 
 

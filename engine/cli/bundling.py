@@ -140,12 +140,10 @@ def share(
     from engine.project.sharing import plan_sharing
 
     if (group is None) is not off:
-        raise UsageError(
-            "Nobody is named who may read the project.",
-            "",
-            "Add --group NAME or --off.",
-            code="options-conflict",
-        )
+        what = "Nobody is named who may read the project."
+        if off:
+            what = "--group and --off cannot be used together."
+        raise UsageError(what, "", "Use one of --group NAME and --off.", code="options-conflict")
     plan = plan_sharing(ProjectFolder.open(name), group)
     for kind, count in (("folders", plan.folders), ("files", plan.files)):
         change = f"{count:>6} {kind} get the mode {plan.modes[kind]:04o}"

@@ -219,6 +219,10 @@ def _change(name: str, key: str, value: Any) -> None:
         remarks.append(
             f"Stale now: {', '.join(stale)}. {advice}; until then, search stays as it is."
         )
+        # A stage that was never run is "to do", whatever it lacks.
+        blocked = [stage for stage in effect.stages if stage.after == "stale" and stage.code]
+        if blocked:
+            remarks.append(f"{blocked[0].stage} cannot run yet: {blocked[0].reason}.")
     for remark in remarks:
         print_note(remark)
 

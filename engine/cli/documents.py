@@ -38,7 +38,8 @@ def documents(
         Literal["list", "retry", "export"],
         typer.Argument(
             metavar="ACTION",
-            help="list; retry: read unreadable files again; export: print the list as CSV",
+            help="list; retry: let the next run read unreadable files again; export: print the"
+            " list as CSV",
         ),
     ] = "list",
     state: Annotated[
@@ -54,16 +55,29 @@ def documents(
     as_json: AsJson = False,
 ) -> None:
     """Show what became of each file, and why. Lists files inside archives and emails, too."""
+    from engine.core.errors import UsageError
+    from engine.corpus.formats.locked import PASSWORDS_ADVICE
     from engine.search.filters import path_filter
 
+    if as_json and action != "list":
+        raise UsageError(
+            f"'engine documents {action}' and --json cannot be used together.",
+            "",
+            "'engine documents PROJECT --json' lists the files as JSON.",
+            code="options-conflict",
+            command="documents",
+        )
     matches = path_filter(path or ())
     with opened(name) as project:
         if action == "retry":
             count = project.retry(path or ())
-            print_note(f"{count} will be read again. Next: engine run {quote_argument(name)}")
+            if count:
+                print_note(f"{count} will be read again. Next: engine run {quote_argument(name)}")
+            else:
+                print_note("There is no file to read again.")
             return
         all_files = project.documents()
-        has_ocr = project.settings().corpus.ocr
+        corpus = project.settings().corpus
     rows = [
         row
         for row in all_files
@@ -79,10 +93,13 @@ def documents(
             print_note(f"Nothing has been read yet. Run 'engine run {quote_argument(name)}'.")
         elif not rows:
             print_note("No file matches.")
-        if not has_ocr and any(row.kind == "needs OCR" for row in rows):
+        kinds = {row.kind for row in rows}
+        if not corpus.ocr and "needs OCR" in kinds:
             print_note(
                 "Scans and pictures are read if corpus.ocr = true and tesseract is installed."
             )
+        if not corpus.passwords_file and "encrypted" in kinds:
+            print_note(PASSWORDS_ADVICE)
 
 
 def _show(rows: list[FileOutcome], paths: set[str]) -> None:

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     )
 
 
+OWN_ENCODER = "the encoder of the project"
+
+
 @app.command()
 def encoders(
     action: Annotated[
@@ -64,9 +67,13 @@ def encoders(
 
     is_to_compare = bool(name and named)
     if is_to_compare != (action == "compare") or (action == "propose" and not name):
-        takes = "no encoder" if named else "a project and the encoders to compare"
+        takes = {
+            "list": "at most a project",
+            "propose": "a project",
+            "compare": "a project and the encoders to compare",
+        }
         raise UsageError(
-            f"'engine encoders {action}' takes {takes}.",
+            f"'engine encoders {action}' takes {takes[action]}.",
             "",
             "Try 'engine encoders compare PROJECT ENCODER …' or 'engine encoders propose PROJECT';"
             " 'engine encoders list' shows them.",
@@ -120,7 +127,7 @@ def _compare(name: str, encoders: list[str], take: bool, as_json: bool) -> None:
     from engine.evaluation.choosing.encoders import compare_encoders
 
     def begin(encoder: str) -> None:
-        print(f"\n▸ {encoder}", file=sys.stderr)
+        print_note(f"▸ {encoder or OWN_ENCODER}")
 
     with opened(name) as project:
         with stoppable() as stop:
@@ -198,7 +205,7 @@ def _show_comparison(comparison: EncoderComparison, project: str) -> None:
 
     table = comparison.table
     for result in comparison.results:
-        heading = result.named or "the encoder of the project"
+        heading = result.named or OWN_ENCODER
         if result.error:
             heading += f"  ✗ {result.error.what} {result.error.why}"
         print_text(heading)

@@ -131,12 +131,18 @@ def report(
         show_tables,
         show_verdict,
     )
+    from engine.cli.status_text import format_refresh_advice
 
     with opened(name) as project:
         evaluation = project.report()
     if as_json:
         print_json(evaluation)
         return
+    if evaluation.outdated:
+        print_note(
+            f"These figures are out of date: {evaluation.outdated}."
+            f" {format_refresh_advice(['evaluate'], name)}."
+        )
     show_verdict(evaluation.verdict, output())
     if full:
         for kind, table in evaluation.tables.items():

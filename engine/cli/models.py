@@ -15,7 +15,7 @@ import typer
 
 from engine.cli.app import AsJson, app, print_json, print_line, print_note, print_text, stoppable
 from engine.core.platforms.processes import quote_argument
-from engine.core.text import size_text
+from engine.core.text import format_files_and_size, size_text
 
 if TYPE_CHECKING:
     from engine.core.messages.models import ListedModel, ModelChange
@@ -105,7 +105,7 @@ def models(
     else:
         print_text(str(changed.path))
         if action == "verify":
-            files = f"{changed.files} files, {size_text(changed.size)}"
+            files = format_files_and_size(changed.files, changed.size)
             print_note(f"{changed.name} is whole: {files}.")
         elif to:
             command = f"engine models add {changed.path.name}"

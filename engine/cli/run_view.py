@@ -83,10 +83,9 @@ class RunView:
             case events.Progress():
                 self._advance(event.unit, event.done, event.total, harmless(event.item))
             case events.TrainStep():
-                note = (
-                    f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s ·"
-                    f" {duration(event.seconds_left)} left"
-                )
+                note = f"loss {event.loss:.3f} · {event.tokens_per_second:,.0f} tokens/s"
+                if event.step < event.steps:
+                    note += f" · {duration(event.seconds_left)} left"
                 self._advance("steps", event.step, event.steps, note)
             case events.Choice():
                 self._explain(f"{event.setting}: {event.value}", f" — {event.reason}")

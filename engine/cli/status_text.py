@@ -275,7 +275,7 @@ def _format_progress(progress: RunProgress, quoted: str) -> Iterator[str]:
     parts = _describe_place(progress)
     if progress.loss is not None:
         parts.append(f"loss {progress.loss:.3f}")
-    if progress.seconds_left is not None:
+    if progress.seconds_left:
         parts.append(f"about {duration(progress.seconds_left)} left")
     yield "  now       " + ", ".join(parts)
     if progress.paused:

@@ -24,10 +24,12 @@ from engine.cli.app import (
     print_json,
     print_note,
     print_text,
+    split_assignment,
     stoppable,
 )
 from engine.core.disk import expand_home
 from engine.core.platforms.processes import quote_argument
+from engine.core.text import format_count
 
 if TYPE_CHECKING:
     from engine.api import Project
@@ -140,8 +142,11 @@ def study(
         _list(project, models, seeds, settings, as_json)
         return
     if table is None or not names:
+        what = "No study was named."
+        if table is not None:
+            what = f"A study takes a project, and only '{table}' was named."
         raise UsageError(
-            "No study was named.",
+            what,
             "",
             "Name a study and a project, or use --list.",
             code="study-not-named",
@@ -193,12 +198,10 @@ def _parse_settings(texts: Sequence[str]) -> dict[str, Any]:
 
 def _parse_options(texts: Sequence[str]) -> dict[str, Any]:
     """Return the values of `key=value` texts by key, without checking the keys."""
-    from engine.settings.load import parse_value
-
     values = {}
     for text in texts:
-        key, _, value = text.partition("=")
-        values[key.strip()] = parse_value(value.strip())
+        key, value = split_assignment(text)
+        values[key] = value
     return values
 
 
@@ -540,7 +543,7 @@ def _announce(work: StudyRun, name: str) -> None:
         parts.append(f"{finished} finished before")
     if twins:
         parts.append(f"{twins} identical to another")
-    text = f"{len(work.cells)} cells: {', '.join(parts)}."
+    text = f"{format_count(len(work.cells), 'cell')}: {', '.join(parts)}."
     if unfinished:
         with closing(work.project.store()) as store:
             _, counts_by_split = store.query_counts()
@@ -549,7 +552,8 @@ def _announce(work: StudyRun, name: str) -> None:
         steps = 0
         for cell in trained:
             steps += work.count_trainings(cell) * steps_of(cell, settings, queries)
-        text += f" That takes {steps:,} training steps and {len(unfinished)} evaluations."
+        evaluations = format_count(len(unfinished), "evaluation")
+        text += f" That takes {format_count(steps, 'training step')} and {evaluations}."
     print_note(text)
     if work.workspace.judged_since:
         print_note(

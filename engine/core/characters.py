@@ -34,6 +34,20 @@ _SPLIT_WORD = re.compile(
     re.VERBOSE,
 )
 
+# Radicals of dictionaries, which PDFs give for the characters that look the same. NFKC knows the
+# 214 Kangxi radicals only; the others follow here by pairs (Unicode: EquivalentUnifiedIdeograph).
+_KANGXI = range(0x2F00, 0x2FD6)
+_OTHER_RADICALS = (
+    "\u2e9f母\u2ea0民\u2eac示\u2ec1虎\u2ec4西\u2ec5见\u2ec6角\u2ec9贝\u2ecb车\u2ed1長\u2ed3长\u2ed4门"
+    "\u2ed8青\u2ed9韦\u2eda页\u2edb风\u2edc飞\u2edd食\u2ee2马\u2ee3骨\u2ee4鬼\u2ee5鱼\u2ee6鸟\u2ee7卤"
+    "\u2ee8麦\u2ee9黄\u2eea黾\u2eeb斉\u2eec齐\u2eed歯\u2eee齿\u2eef竜\u2ef0龙\u2ef1龜\u2ef2亀\u2ef3龟"
+)
+_RADICAL = re.compile("[\u2e80-\u2fd5]")
+_CHARACTER_OF_RADICAL = {code: normalize("NFKC", chr(code)) for code in _KANGXI} | {
+    ord(radical): character
+    for radical, character in zip(_OTHER_RADICALS[::2], _OTHER_RADICALS[1::2], strict=True)
+}
+
 
 def clean(text: str) -> str:
     """Return the text with `\\n` as line ends, and U+FFFD for NULs and lone surrogates.
@@ -82,6 +96,13 @@ def _join_word(match: re.Match[str]) -> str:
     word = "".join(match[0].replace(_SOFT_HYPHEN, "").split())
     ends_text = match.end() == len(match.string) and not match[0].endswith("\n")
     return word if ends_text else f"{word}\n"
+
+
+def replace_radicals(text: str) -> str:
+    """Return a text with Chinese characters for the radicals that look like them: `⽂` → `文`."""
+    if text.isascii() or not _RADICAL.search(text):
+        return text
+    return text.translate(_CHARACTER_OF_RADICAL)
 
 
 def compose_accents(text: str) -> str:

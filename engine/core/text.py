@@ -233,7 +233,7 @@ def metric_name(metric: str) -> str:
 
 def short_names(folders: Collection[Path]) -> dict[Path, str]:
     """Return each folder's name, with as many parent folders as make it unique: `a/sample`."""
-    names: dict[Path, str] = {}
+    names = {}
     for folder in folders:
         others = [other.parts for other in folders if other != folder]
         parts = folder.parts

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.core.disk import write_text
+from engine.core.disk import disk_errors, write_text
 from engine.core.errors import DatasetError
 from engine.core.records import MEASURING, FurtherAnswer, JudgedQuery
 from engine.datasets.beir import (
@@ -298,5 +298,7 @@ def write_lines(project: ProjectFolder, name: str, lines: Iterable[str]) -> None
     """Write a file as `write_rows` does, from lines of JSON."""
     text = "".join(line + "\n" for line in lines)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    (project.path / "imports").mkdir(mode=0o700, exist_ok=True)
-    write_text(project.path / "imports" / name.replace("*", digest), text)
+    folder = project.path / "imports"
+    with disk_errors(f"{folder} could not be written."):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        write_text(folder / name.replace("*", digest), text)

@@ -95,8 +95,10 @@ class VectorCache:
         self._sort()
         if not len(self._hashes):
             return np.full(len(hashes), -1, dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        return np.where(self._hashes[rows] == hashes, self._positions[rows], -1)
+        places = np.searchsorted(self._hashes, hashes)
+        rows = np.minimum(places, len(self._hashes) - 1)
+        is_known = self._hashes[rows] == hashes
+        return np.where(is_known, self._positions[rows], -1)
 
     def read(self, positions: np.ndarray) -> np.ndarray:
         """Return the vectors (n, d) float16 at positions returned by `find`."""
@@ -225,7 +227,8 @@ class CachedRows:
         vectors = np.empty((len(positions), self._cache.dimension), np.float32)
         for start in range(0, len(positions), _BLOCK):
             block = slice(start, start + _BLOCK)
-            vectors[block] = self._similarity.restore(self._cache.read(positions[block]))
+            stored = self._cache.read(positions[block])
+            vectors[block] = self._similarity.restore(stored)
         return vectors
 
 

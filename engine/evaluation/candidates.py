@@ -60,11 +60,6 @@ class Candidate:
         what = f"chunks ({self.name})"
         return chunk_vectors(self._context, self._chunk_encoder, chunks, what, self._cache)
 
-    @property
-    def chunk_fingerprint(self) -> str:
-        """The fingerprint of the encoder of chunks."""
-        return self._chunk_encoder.fingerprint
-
     def passage_vectors(self, texts: Sequence[str]) -> Floats:
         """Return vectors (n, d) of passages that are not chunks of the project."""
         return self._chunk_encoder.encode_chunks(texts, lambda _done: self._context.check_stop())

@@ -178,14 +178,17 @@ class NearCopies:
         wanted = {" ".join(words) for words in texts if len(words) >= MIN_VERBATIM}
         linking = {query.written_in for query in queries if query.written_in != query.document_id}
         for start in range(0, len(self._chunks), in_memory):
+            part = self._chunks[start : start + in_memory]
             folded: list[str] = []
-            for row, chunk in enumerate(self._chunks[start : start + in_memory], start):
-                text = f" {' '.join(folded_words(chunk.embedded_text))} "
+            for row, chunk in enumerate(part, start):
+                words = " ".join(folded_words(chunk.embedded_text))
+                text = f" {words} "
                 folded.append(text)
                 if chunk.document_id in linking:
                     self._linking[chunk.document_id].append((row, text))
             if wanted:
-                for query, occurrences in CompactTexts(folded).find(wanted).items():
+                matches = CompactTexts(folded).find(wanted)
+                for query, occurrences in matches.items():
                     rows = [start + occurrence.text for occurrence in occurrences]
                     self._rows_by_text[query] += rows
 

@@ -150,22 +150,26 @@ class Evaluation:
 
     def rank_candidates(self) -> None:
         """Rank every query by the base encoder and, with an adapter, by all interpolations."""
+        all_rankers = (self.rankers, *self._other_rankers.values())
         for weight in self.rankers.weights:
-            self._rank_by_candidate(self.rankers.candidate(weight))
+            candidate = self.rankers.candidate(weight)
+            for rankers in all_rankers:
+                self._rank_by_candidate(rankers, candidate)
+            self._context.check_stop()
+        for rankers in all_rankers:
+            rankers.free_vectors()
 
-    def _rank_by_candidate(self, candidate: Candidate) -> None:
-        """Rank every query by an encoder, one corpus after the other."""
-        for rankers in (self.rankers, *self._other_rankers.values()):
-            chunks = rankers.chunk_vectors(candidate)
-            for queries in self._ranked:
-                if self._rankers_of(queries) is not rankers:
-                    continue
-                vectors = candidate.query_vectors(queries.texts)
-                allowed = self._allowed[queries.kind]
-                rankers.rank_by_encoder(
-                    candidate.name, queries, vectors, chunks, allowed, candidate.similarity
-                )
-        self._context.check_stop()
+    def _rank_by_candidate(self, rankers: Rankers, candidate: Candidate) -> None:
+        """Rank the queries of one corpus by an encoder."""
+        chunks = rankers.chunk_vectors(candidate)
+        for queries in self._ranked:
+            if self._rankers_of(queries) is not rankers:
+                continue
+            vectors = candidate.query_vectors(queries.texts)
+            allowed = self._allowed[queries.kind]
+            rankers.rank_by_encoder(
+                candidate.name, queries, vectors, chunks, allowed, candidate.similarity
+            )
 
     def select(self) -> Selection:
         """Choose each search mode's encoder: base, the adapted one, or an interpolation.

@@ -69,8 +69,8 @@ class CompactTexts:
         length = self._lengths[text]
         start = min(max(start, 0), length)
         end = min(max(end, 0), length)
-        spaces_before = np.searchsorted(self._spaces[text], (start, end))
-        return start - int(spaces_before[0]), end - int(spaces_before[1])
+        before_start, before_end = np.searchsorted(self._spaces[text], (start, end)).tolist()
+        return start - before_start, end - before_end
 
     def find(self, needles: Iterable[str]) -> dict[str, list[Occurrence]]:
         """Return each needle's occurrences in order, also overlapping ones.
@@ -106,7 +106,8 @@ class CompactTexts:
         table[anchors >> _SHIFT] = True
         for start in range(0, len(self._text), self._block):
             # The windows that begin in a block end in the next one.
-            block = self._text[start : start + self._block + window - 1]
+            end = start + self._block + window - 1
+            block = self._text[start:end]
             hashes = _hash(block, window)
             likely = np.flatnonzero(table[hashes >> _SHIFT])
             likely_hashes = hashes[likely]

@@ -65,9 +65,8 @@ class Rankers:
         self._lexical = lexical
         self.ids = chunk_ids_of(chunks)
         self._owners = document_ids_of(chunks)
-        # The vectors of the last candidate, and the fingerprint of its encoder of chunks.
+        # The chunks' vectors, if all candidates have the same.
         self._vectors: Floats | None = None
-        self._vectors_fingerprint = ""
 
     @cached_property
     def adapter(self) -> Path | None:
@@ -142,21 +141,30 @@ class Rankers:
         """Return the encoder at an interpolation weight of the trained adapter."""
         scope = self._context.need(AdapterInfo).info.adapter_scope
         base = None
-        if chunk_adapter(self.adapter, scope) is None:
+        if self.shares_chunk_encoder:
             base = self._base_encoder
         return Candidate(self._context, self.adapter, scope, weight, base, self._cache)
 
     def chunk_vectors(self, candidate: Candidate) -> Floats:
         """Return a candidate's vectors (n, d) of the chunks.
 
-        They are kept for the next candidate, which has the same if only queries are adapted.
+        If only queries are adapted, they are kept for the next candidate, which has the same.
         """
-        if self._vectors is None or self._vectors_fingerprint != candidate.chunk_fingerprint:
-            # Vectors of a million chunks take 1.5 GB: free them before encoding again.
-            self._vectors = None
+        if not self.shares_chunk_encoder:
+            return candidate.chunk_vectors(self.chunks)
+        if self._vectors is None:
             self._vectors = candidate.chunk_vectors(self.chunks)
-            self._vectors_fingerprint = candidate.chunk_fingerprint
         return self._vectors
+
+    def free_vectors(self) -> None:
+        """Free the vectors that `chunk_vectors` keeps: those of a million chunks take 1.5 GB."""
+        self._vectors = None
+
+    @cached_property
+    def shares_chunk_encoder(self) -> bool:
+        """Whether all candidates encode chunks alike: only queries are adapted."""
+        scope = self._context.need(AdapterInfo).info.adapter_scope
+        return chunk_adapter(self.adapter, scope) is None
 
     @cached_property
     def _cache(self) -> EmbeddingCache:

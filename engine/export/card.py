@@ -17,7 +17,7 @@ from engine.core.figures import FigureTable
 from engine.core.messages.report import IMPORTED_SET, QUERY_SETS, SearchMode
 from engine.core.records import query_label
 from engine.core.systems import IN_USE, IN_USE_ALONE, find_twins, label_of
-from engine.core.text import metric_name
+from engine.core.text import about_count, metric_name
 from engine.encoders.geometry.spaces import OwnLengths, read_geometry
 from engine.evaluation.reporting.report import read_report
 from engine.evaluation.reporting.verdict import own_systems_of, tables_of
@@ -102,7 +102,7 @@ def write_cards(known: Mapping[str, Any], folder: Path) -> None:
             return f"{label_of(name)} (in use)"
         return label_of(name)
 
-    template = load_template(_TEMPLATE, label=label_system, metric=metric_name)
+    template = load_template(_TEMPLATE, label=label_system, metric=metric_name, about=about_count)
     for part in ("", *PARTS):
         if (folder / part).is_dir():
             text = template.render(

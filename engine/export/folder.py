@@ -128,8 +128,9 @@ def _find_leftovers(target: Path) -> Iterator[Path]:
         with suppress(OSError, NotImplementedError):
             status = folder.lstat()
             is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == user_number()
+            lock = folder / LOCK
             # Windows does not remove a folder in which a lock is held, not even our own.
-            if is_ours and (folder / LOCK).is_file() and not is_held(folder / LOCK):
+            if is_ours and lock.is_file() and not is_held(lock):
                 yield folder
 
 

@@ -168,7 +168,7 @@ def search_facts(source: Source) -> dict[str, Any]:
     }
 
 
-def load_template(name: str, **filters: Callable[[str], str]) -> Template:
+def load_template(name: str, **filters: Callable[..., str]) -> Template:
     """Load a template of the assets; an undefined name in it is an error."""
     from jinja2 import Environment, StrictUndefined
 

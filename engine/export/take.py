@@ -59,14 +59,14 @@ def _write_kinds(
     for kind in kinds:
         report(f"{kind.name}: {kind.what}")
         kind.write(source, folder)
-    known = collect_facts(source, [kind.name for kind in kinds])
-    write_cards(known, folder)
+    facts = collect_facts(source, [kind.name for kind in kinds])
+    write_cards(facts, folder)
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    listed = {path.relative_to(folder).as_posix(): _describe_file(path) for path in files}
-    text = json.dumps({**known, "files": listed}, ensure_ascii=False, indent=1) + "\n"
-    (folder / MANIFEST).write_text(text, encoding="utf-8", newline="\n")
-    size = sum(int(entry["bytes"]) for entry in listed.values())
-    return len(files) + 1, size + len(text.encode())
+    entries = {path.relative_to(folder).as_posix(): _describe_file(path) for path in files}
+    manifest = json.dumps({**facts, "files": entries}, ensure_ascii=False, indent=1) + "\n"
+    (folder / MANIFEST).write_text(manifest, encoding="utf-8", newline="\n")
+    size = sum(int(entry["bytes"]) for entry in entries.values())
+    return len(files) + 1, size + len(manifest.encode())
 
 
 def _describe_file(path: Path) -> dict[str, Any]:

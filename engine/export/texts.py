@@ -116,21 +116,21 @@ def _write_set(
 ) -> None:
     """Write a data set in BEIR's layout.
 
-    `corpus`: rows of corpus.jsonl. `judged`: split and judgment of each query. `names`: ids of
-    judgments → ids in the corpus.
+    `corpus`: rows of corpus.jsonl. `judged`: split and judgment of each query. `names`: id of a
+    chunk or document in judgments → its id in the corpus.
     """
     (folder / "qrels").mkdir(parents=True)
-    keys = _make_unique({number: judgment.key for number, (_, judgment) in enumerate(judged)})
-    _write_lines(folder / "corpus.jsonl", corpus)
+    query_ids = _make_unique({number: judgment.key for number, (_, judgment) in enumerate(judged)})
     queries = []
-    for number, (_, judgment) in enumerate(judged):
-        queries.append({"_id": keys[number], "text": judgment.text})
-    _write_lines(folder / "queries.jsonl", queries)
     qrels: dict[str, list[str]] = {}
     for number, (split, judgment) in enumerate(judged):
+        query_id = query_ids[number]
+        queries.append({"_id": query_id, "text": judgment.text})
         lines = qrels.setdefault(split, ["query-id\tcorpus-id\tscore\n"])
-        for key, grade in judgment.grades.items():
-            lines.append(f"{keys[number]}\t{names[key]}\t{grade}\n")
+        for item, grade in judgment.grades.items():
+            lines.append(f"{query_id}\t{names[item]}\t{grade}\n")
+    _write_lines(folder / "corpus.jsonl", corpus)
+    _write_lines(folder / "queries.jsonl", queries)
     for split, lines in qrels.items():
         with (folder / "qrels" / f"{split}.tsv").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(lines)
@@ -138,7 +138,7 @@ def _write_set(
 
 def _make_unique(names: Mapping[int, str]) -> dict[int, str]:
     """Return distinct names that are valid in a tab-separated table."""
-    unique: dict[int, str] = {}
+    unique = {}
     taken: set[str] = set()
     for key, name in names.items():
         unique_name = re.sub(r"\s+", " ", name).strip() or str(key)

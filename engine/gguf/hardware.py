@@ -113,7 +113,7 @@ def choose_layers(gpus: Sequence[tuple[str, int]], model: ModelMemory) -> tuple[
     """
     if not gpus:
         return 0, "this build of llama.cpp has no GPU support, or finds no GPU"
-    free = sum(free for _, free in gpus)
+    free = sum(free_on_gpu for _, free_on_gpu in gpus)
     names = ", ".join(dict.fromkeys(name for name, _ in gpus))
     reason = f"{free / 1e9:.1f} GB are free on {names}"
     usable = free - GPU_WORKSPACE * len(gpus)

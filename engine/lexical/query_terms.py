@@ -50,7 +50,7 @@ class QueryTerms:
             is_typed_as_digits = len(parts) == 1 and bool(digits)
             if not is_typed_as_digits:
                 codes[parts] += (code, *digits)
-            elif any(map(is_number, map(strip_language, digits))):
+            elif any(is_number(strip_language(term)) for term in digits):
                 numbers[parts] += (code, *digits)
         return [*codes.values(), *numbers.values()]
 

@@ -123,16 +123,17 @@ class Analyzers:
         A whole code counts as one word. Words that are stop words in any language are omitted.
         """
         query = self.main.unstemmed(text)
-        parts: set[str] = set()
-        # All readings of a number or day have the same parts.
-        readings: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
-        for code, words in query.codes.items():
+        words_in_codes: set[str] = set()
+        # All readings of a number or day have the same parts, and count as one word.
+        terms_by_parts: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+        for code, parts in query.codes.items():
             digits = query.digits.get(code, ())
-            parts.update(words, digits)
-            readings[words].add(code)
-            readings[words].update(self._terms_of(digits))
-        words_outside = [word for word in query.words if word not in parts]
-        return [*readings.values(), *self._merge_forms(words_outside)]
+            words_in_codes.update(parts, digits)
+            terms = terms_by_parts[parts]
+            terms.add(code)
+            terms.update(self._terms_of(digits))
+        other_words = [word for word in query.words if word not in words_in_codes]
+        return [*terms_by_parts.values(), *self._merge_forms(other_words)]
 
     def parts_by_word(self, text: str) -> list[set[str]]:
         """Return the terms, in every language, of each part of the codes of a text.
@@ -147,7 +148,7 @@ class Analyzers:
 
         They include codes such as `-email`, for texts that write `e-mail`.
         """
-        merged: list[set[str]] = []
+        merged = []
         for word in words:
             forms = self._find_forms(word).values()
             if all(forms):

@@ -130,16 +130,16 @@ def add_needed(
 ) -> Difference:
     """Return `measured` with the number of queries needed, if no difference is shown.
 
-    `gap` (n,) are the per-query differences behind `measured`. At least n + 1 queries are needed,
-    since n did not show it. Fewer than `min_queries` queries allow no estimate.
+    `gap` (n,) are the per-query differences behind `measured`. Fewer than `min_queries` queries
+    allow no estimate, nor do n that should have shown the difference: few clusters, for instance.
     """
     count = np.size(gap)
     if measured.verdict != "no difference shown" or count < min_queries:
         return measured
     needed = queries_needed(gap, clusters=clusters)
-    if needed is None:
+    if needed is None or needed <= count:
         return measured
-    return replace(measured, needed=max(count + 1, needed))
+    return replace(measured, needed=needed)
 
 
 def tested_difference(
@@ -165,4 +165,6 @@ def add_needed_pairs(measured: Difference, count: int) -> Difference:
     error = (measured.high - measured.low) / (2 * _Z_INTERVAL)
     ratio = _Z_SHOWN * error / measured.value
     needed = math.ceil(count * ratio**2)
-    return replace(measured, needed=max(count + 1, needed))
+    if needed <= count:  # such as with an interval that is wide on one side of the value only
+        return measured
+    return replace(measured, needed=needed)

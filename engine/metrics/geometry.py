@@ -51,8 +51,9 @@ def _largest_products(rows: Floats, others: Floats, block: int) -> Doubles:
     """Return each row's largest inner product with any of the others (n,), `block` rows a step."""
     largest = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), block):
-        products = rows[start : start + block] @ others.T
-        largest[start : start + block] = products.max(axis=1)
+        here = slice(start, start + block)
+        products = rows[here] @ others.T
+        largest[here] = products.max(axis=1)
     return largest
 
 

@@ -255,7 +255,7 @@ class ProjectFolder:
             )
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(
-                f"{path} is not empty.",
+                f"{path} is not empty." if path.is_dir() else f"{path} is a file.",
                 "A project needs its own folder.",
                 "Choose another folder or name.",
                 code="project-folder-invalid",

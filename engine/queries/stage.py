@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from engine.core.records import Chunk, Query
+from engine.core.text import format_count
 from engine.datasets.imports import imported_queries
 from engine.encoders.for_project import check_device
 from engine.project.stage import (
@@ -212,7 +213,8 @@ def _make_candidates(
         else:
             kept.append(query)
     if equal_to_judged:
-        context.warn(f"{len(equal_to_judged)} queries equal judged ones and are not trained on.")
+        equal = format_count(len(equal_to_judged), "query", "queries")
+        context.warn(f"Not trained on, because judged questions have the same text: {equal}.")
         written.rejected[Reason.JUDGED] = len(equal_to_judged)
         written.lost = written.lost + equal_to_judged
         written.queries = kept

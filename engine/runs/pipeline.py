@@ -136,15 +136,16 @@ def all_status(snapshot: ProjectSnapshot) -> list[StageState]:
         try:
             status = stage_status(snapshot, stage)
         except NotBuiltError as error:
-            status = StageState(stage, "to do", error.what, error.code)
+            status = StageState(stage, "to do", error.what.rstrip("."), error.code)
         except EngineError as error:
             # Even if a model folder is gone, for example, the other stages are worth showing.
             has_artifact = snapshot.store.artifact(load_stage(stage).artifact) is not None
             state = "stale" if has_artifact else "to do"
-            status = StageState(stage, state, error.what, error.code)
+            status = StageState(stage, state, error.what.rstrip("."), error.code)
         inputs = statuses[:1] if stage == "embed" else statuses  # embed: of ingest alone
-        if status.state == "done" and any(earlier.state == "stale" for earlier in inputs):
-            status = replace(status, state="stale", reason="what it builds on is stale")
+        stale = [earlier.stage for earlier in inputs if earlier.state == "stale"]
+        if status.state == "done" and stale:
+            status = replace(status, state="stale", reason=f"{stale[0]} is stale")
         statuses.append(status)
     return statuses
 

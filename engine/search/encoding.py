@@ -110,7 +110,7 @@ class EncodersInUse:
 
     def by_mode(self) -> dict[SearchMode, NamedEncoder]:
         """Return the encoder of each search mode. Raises NotBuiltError."""
-        encoders: dict[SearchMode, NamedEncoder] = {}
+        encoders = {}
         for mode in SEARCH_MODES:
             info = self.loaded.vectors(mode).info
             encoders[mode] = NamedEncoder(encoder_name(info), info.encoder)

@@ -206,9 +206,10 @@ class Listing:
         more: dict[int, int] = {}
         for place, scored in enumerate(order):
             chunk_id, _ = scored
-            first_id, _ = best.setdefault(owners.get(chunk_id), scored)
-            if first_id != chunk_id and place < MIN_DEPTH:
-                more[first_id] = more.get(first_id, 0) + 1
+            document_id = owners.get(chunk_id)
+            best_id, _ = best.setdefault(document_id, scored)
+            if best_id != chunk_id and place < MIN_DEPTH:
+                more[best_id] = more.get(best_id, 0) + 1
         return ChunkGroups(list(best.values()), more)
 
     def count_documents(self, rankings: Iterable[Ranking]) -> int:

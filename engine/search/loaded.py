@@ -174,7 +174,7 @@ class LoadedProject:
             first, index = self._open_current(VectorsInfo, VectorIndex.open)
             if first.info.chunk_encoder == artifact.info.chunk_encoder:
                 return artifact, index
-            return first, index  # a run has just replaced it
+            return first, index  # a run has just replaced the index that they shared
         try:
             return self._open_current(SemanticVectorsInfo, VectorIndex.open)
         except DamagedError:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISDIR
 
+from engine.core.disk import path_exists
 from engine.core.records import Document
+from engine.corpus.scan.formats import list_placeholders
 
 _CLOCK_TOLERANCE = 2.0
 """Seconds by which the clocks of file systems may differ."""
@@ -55,6 +57,8 @@ class Presence:
             try:
                 status = source.joinpath(*parts[:count]).stat()
             except (FileNotFoundError, NotADirectoryError):
+                if _is_online_only(source.joinpath(*parts[:count])):
+                    return _UNKNOWN_STATUS
                 continue
             except (OSError, ValueError):
                 return _UNKNOWN_STATUS
@@ -92,3 +96,8 @@ class Presence:
         if notes:
             notes.append(f"'engine run {argument}' reads what is there now.")
         return notes
+
+
+def _is_online_only(path: Path) -> bool:
+    """Return whether a cloud has left a placeholder in the place of a file."""
+    return any(path_exists(path.with_name(name)) for name in list_placeholders(path.name))

@@ -54,8 +54,9 @@ class Server:
         self._searchers = {light: ThreadSearcher(project) for light in (True, False)}
         self._searching: dict[bool, Worker] = {}
         for light, searcher in self._searchers.items():
-            self._searching[light] = Worker(searcher.close)
-            searcher.has_waiting_task = self._searching[light].has_more
+            worker = Worker(searcher.close)
+            searcher.has_waiting_task = worker.has_more
+            self._searching[light] = worker
         self._other = Worker()
 
     def serve(self, lines: Iterable[str] | IO[bytes]) -> None:

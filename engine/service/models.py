@@ -112,10 +112,12 @@ def add(
 ) -> ModelChange:
     """Copy a pack, a folder or a GGUF file into the folder of models.
 
-    `link` links to a GGUF file instead of copying it. Raises ModelError if the model is unusable or
-    unsafe, UsageError if its name is taken.
+    `link` links to a GGUF file instead of copying it. Raises InputError if there is no such file,
+    ModelError if the model is unusable or unsafe, UsageError if its name is taken.
     """
     source = expand_home(source).absolute()
+    if not source.exists():
+        raise InputError(f"{source} does not exist.", "", "Check the path.", code="path-missing")
     if source.is_dir():
         return _add_folder(source, name, should_stop)
     if source.is_file() and is_pack(source):

@@ -5,7 +5,7 @@ A *rung* is a kind of queries that can be evidence, such as `judged` or `documen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from engine.evaluation.selection import ProjectExperience
 
 
-def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOffer:
+def adaptation_offer(
+    project: ProjectFolder, timed: bool = True, on_timing: Callable[[], None] | None = None
+) -> AdaptationOffer:
     """Return what an adaptation would take, and which queries could prove a gain.
 
     `timed`: also estimate how long it takes; a reranker that could be the teacher is timed for some
-    seconds. Raises NotBuiltError before the documents are read.
+    seconds. `on_timing` is called before that. Raises NotBuiltError before the documents are read.
     """
     from engine.runs.pipeline import find_due_stages
 
@@ -51,6 +53,8 @@ def adaptation_offer(project: ProjectFolder, timed: bool = True) -> AdaptationOf
         forecast = None
         teacher = None
         if timed:
+            if on_timing is not None:
+                on_timing()
             # The run reports a model or a reranker that cannot be loaded.
             with suppress(EngineError):
                 forecast = estimate(snapshot, due)

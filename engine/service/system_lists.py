@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from engine.core.errors import NotBuiltError
 from engine.core.messages.preferences import ListMode
 from engine.core.messages.search import Hit
+from engine.core.text import format_count
 from engine.encoders.for_project import load_for_search
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.lists.differing import DEPTH
@@ -250,9 +251,8 @@ class SystemLists:
                 command="evaluate",
             )
         if known.missing:
-            note = (
-                f"{known.missing:,} chunks that were added since the last evaluation are left out."
-            )
+            chunks = format_count(known.missing, "chunk")
+            note = f"Left out, because added since the last evaluation: {chunks}."
             self.notes[note] = None
         return known
 

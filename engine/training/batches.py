@@ -138,7 +138,7 @@ class BatchSampler:
 
         The evidence chunk has grade 1 unless it was judged.
         """
-        grades: list[dict[int, int]] = []
+        grades = []
         if self._data.grades:
             for row, positive in zip(queries, positives, strict=True):
                 grades.append({int(positive): 1, **self._data.grades[row]})
@@ -172,9 +172,10 @@ class BatchSampler:
         column_of[chunks] = np.arange(len(chunks))
         columns = column_of[self._data.ranked_ids[queries]]  # (q, k)
         ranked_scores = self._data.ranked_scores[queries]
-        rows, ranks = np.nonzero(columns >= 0)
+        is_wanted = columns >= 0
+        rows, _ = np.nonzero(is_wanted)
         scores = np.zeros((len(queries), len(chunks)), dtype=np.float32)
-        scores[rows, columns[rows, ranks]] = ranked_scores[rows, ranks]
+        scores[rows, columns[is_wanted]] = ranked_scores[is_wanted]
         return scores
 
     def _build_list_batch(self, lists: SampledLists, chosen: IntArray) -> Batch:

@@ -285,6 +285,9 @@ def sampled_lists(
     settings = context.settings.ranking
     seed = context.settings.training.seed
     sampled = sample_lists(trained, settings.m, settings.lists_per_query, seed, settings.strategy)
-    position_of = {query: position for position, query in enumerate(trained.query_ids.tolist())}
-    queries = np.array([position_of[query] for query in sampled.queries.tolist()], dtype=np.int64)
-    return SampledLists(queries, find_chunk_rows(chunks, sampled.chunks), sampled.scores)
+    query_ids = trained.query_ids.tolist()
+    position_of = {query_id: position for position, query_id in enumerate(query_ids)}
+    positions = [position_of[query_id] for query_id in sampled.queries.tolist()]
+    queries = np.array(positions, dtype=np.int64)
+    chunk_rows = find_chunk_rows(chunks, sampled.chunks)
+    return SampledLists(queries, chunk_rows, sampled.scores)

@@ -193,7 +193,8 @@ class Loop(ABC):
         """
         rng = np.random.default_rng([self.config.seed, Stream.LENGTH_SAMPLE])
         sample = rng.permutation(len(self.data.chunks))[:_LENGTH_SAMPLE]
-        rows = self.student.chunk_rows([self.data.chunks[i] for i in sample])
+        chunks = [self.data.chunks[row] for row in sample]
+        rows = self.student.chunk_rows(chunks)
         vectors = self.encoder.chunks(rows)
         mean_length = float(np.linalg.norm(vectors, axis=1).mean())
         self.student.text_model.geometry = OwnLengths(1 / mean_length)

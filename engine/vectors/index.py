@@ -427,11 +427,11 @@ class VectorIndex:
         shape = (len(places), *first.shape[1:])
         entries = np.empty(shape, first.dtype)
         # The number of the part that each place lies in.
-        numbers = np.searchsorted(self._starts, places, side="right") - 1
+        part_numbers = np.searchsorted(self._starts, places, side="right") - 1
         for number, part in enumerate(self._parts):
-            here = numbers == number
-            rows = places[here] - self._starts[number]
-            entries[here] = table(part)[rows]
+            is_here = part_numbers == number
+            rows = places[is_here] - self._starts[number]
+            entries[is_here] = table(part)[rows]
         return entries
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,15 +32,6 @@ def long_project(finished_project: Path) -> Iterator[Path]:
     """A finished project whose next training goes on until it is ended."""
     yield lengthen(finished_project)
     end_run(finished_project)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def what_is_there_is_no_garbage(tiny_model: Path) -> None:
-    """Python looks for garbage among what the tests of this file make, not once more among the
-    libraries of models.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -102,6 +102,12 @@ def test_a_change_names_the_stages_that_it_makes_stale(project: ProjectFolder) -
     assert "rank" in config("set", project, "ranking.k", "7").stderr
 
 
+def test_what_a_stage_then_lacks_is_said(project: ProjectFolder) -> None:
+    *_, remark = config("set", project, "queries.backend", "endpoint").stderr.splitlines()
+    assert remark.startswith("generate ")
+    assert "endpoint" in remark
+
+
 def test_what_the_preset_decides_is_read_as_it_holds(project: ProjectFolder) -> None:
     project.change_settings({"training.preset": "quick"})
     row = json.loads(config("get", project, "training.steps", "--json").stdout)

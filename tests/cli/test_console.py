@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from fixtures.shown_numbers import numbers
+from fixtures.training_events import step
 from rich.console import Console
 
 from engine.cli import console
@@ -134,6 +135,16 @@ def test_a_bar_has_the_time_that_is_left() -> None:
         for clock[0], done in ((0, 3), (10, 20), (20, 30)):  # 3 were done before, 27 took 20 s
             shown(events.Progress(stage="embed", done=done, total=100, unit="chunks"))
     assert "52 s left" in terminal.file.getvalue().rpartition("30/100")[2]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("done", "seconds_left"), [(99, 2.0), (100, 0.0)])
+def test_after_its_last_step_a_training_has_no_time_left(done: int, seconds_left: float) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    with RunView(terminal) as shown:
+        shown(step(done, seconds_left=seconds_left))
+    last = terminal.file.getvalue().rpartition("steps")[2]  # type: ignore[attr-defined]
+    assert ("2.0 s left" in last) == (done == 99)
+    assert (" left" in last) == (done == 99)
 
 
 def test_a_stage_is_summed_up_without_what_only_experts_know() -> None:

@@ -30,7 +30,7 @@ from engine.project.folder import ProjectFolder
         (("search", "p", "door", "--sort", "dat"), ("'dat'", "'date'")),
         (("search", "p", "door", "--nothing"), ("--nothing",)),
         (("search", "p", "door", "--mode", "fast"), ("--mode", "hybrid", "fast")),
-        (("encoders", "comapre"), ("list", "compare", "comapre")),
+        (("encoders", "comapre"), ("ACTION", "list", "compare", "comapre")),
         (("documents", "p", "retyr"), ("retry", "export", "retyr")),
         (("models", "ad"), ("list", "add", "'ad'")),
         (("search", "p", "two", "words"), ("words",)),
@@ -42,6 +42,27 @@ def test_a_wrong_argument_is_named_with_what_may_stand_there(
 ) -> None:
     code, error = error_of(*arguments)
     assert code == 2
+    assert all(word in error["what"] for word in named)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error_code", "named"),
+    [
+        (("share", "p", "--off", "--group", "g"), 2, "options-conflict", ("--off", "--group")),
+        (("study", "bmembed-t2"), 2, "study-not-named", ("'bmembed-t2'",)),
+        (("documents", "p", "export", "--json"), 2, "options-conflict", ("export", "--json")),
+        (("lab", "p", "--set", "topk=3"), 2, "lab-option-invalid", ("'topk'",)),
+        (("lab", "p", "--set", "top_k"), 2, "settings-no-value", ("top_k",)),
+        (("lab", "p", "--set", "top_k=99"), 2, "lab-option-invalid", ("top_k", "99")),
+        (("models", "add", "/nowhere/m"), 3, "path-missing", ("/nowhere/m",)),
+        (("unbundle", "/nowhere/b", "/etc/hosts"), 3, "path-missing", ("/nowhere/b",)),
+    ],
+)
+def test_what_is_missing_or_contradicts_itself_is_named(
+    arguments: tuple[str, ...], code: int, error_code: str, named: tuple[str, ...]
+) -> None:
+    exit_code, error = error_of(*arguments)
+    assert (exit_code, error["code"]) == (code, error_code)
     assert all(word in error["what"] for word in named)
 
 
@@ -153,6 +174,12 @@ def test_a_project_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
     for name, lines in (("nowhere", 2), ("bare", 3)):  # of a folder, also why it is no project
         done = engine_here("adapt", str(tmp_path / name), "--dry-run", check=False)
         assert (done.returncode, len(done.stderr.splitlines())) == (2, lines)
+
+
+def test_a_dry_run_without_documents_prints_the_error_alone(tmp_path: Path) -> None:
+    unread = ProjectFolder.create(tmp_path / "unread", {})
+    done = engine_here("adapt", str(unread.path), "--dry-run", check=False)
+    assert (done.returncode, len(done.stderr.splitlines())) == (3, 2)
 
 
 def test_to_compare_encoders_takes_a_project_and_encoders() -> None:

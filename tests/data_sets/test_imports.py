@@ -6,6 +6,9 @@ import json
 from contextlib import closing
 from pathlib import Path
 
+from fixtures.errors import fails
+
+from engine.core.errors import EngineError
 from engine.core.records import FurtherAnswer
 from engine.datasets.imports import (
     graded_texts,
@@ -105,3 +108,12 @@ def test_a_file_without_further_answers_is_kept_as_before(
     import_judgments(project, write(tmp_path / "q.jsonl", {"query": "who?", "evidence": ["He."]}))
     (kept,) = (project.path / "imports").glob("judgments-*.jsonl")
     assert set(json.loads(kept.read_text())) == {"key", "text", "evidence", "grades", "path"}
+
+
+def test_a_folder_that_cannot_be_written_is_named(project: ProjectFolder, tmp_path: Path) -> None:
+    file = tmp_path / "queries.jsonl"
+    file.write_text('{"query": "Where is the pump?", "evidence": "pump"}\n', encoding="utf-8")
+    (project.path / "imports").rmdir()
+    (project.path / "imports").write_text("", encoding="utf-8")
+    with fails(EngineError, "write-failed", str(project.path / "imports")):
+        import_queries(project, file)

@@ -221,7 +221,7 @@ def test_a_benchmark_can_be_stopped_by_its_caller(
             "settings-unknown-key",
             ("--set training.stps=2", "'training.stps'", "'training.steps'"),
         ),
-        ("training.steps", "settings-no-value", ("training.steps=60",)),
+        ("training.steps", "settings-no-value", ("training.steps=VALUE",)),
     ],
 )
 def test_the_command_refuses_an_invalid_setting(

@@ -4,14 +4,17 @@ docs/LIBRARY.md's example.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from fixtures.errors import fails
+from fixtures.pipeline import engine_here
 
 from engine import Project
 from engine.core.errors import NotBuiltError, UsageError
 from engine.core.messages.search import Search
+from engine.project.folder import ProjectFolder
 
 
 def test_an_opened_project_searches_and_reports(finished: Path) -> None:
@@ -25,12 +28,20 @@ def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     assert project.counts()["judged_queries"] == 130
     assert project.skipped() == {}
     report = project.report()
+    assert report.outdated == ""
     assert report.in_use.keys() == report.rungs.keys() == {"semantic", "hybrid"}
     assert [one.sentence for one in report.verdict.modes] == [
         report.in_use[one.mode].reason for one in report.verdict.modes
     ]
     project.close()
     project.close()
+
+
+def test_figures_of_other_settings_are_called_out_of_date(adapted: ProjectFolder) -> None:
+    engine_here("config", "set", str(adapted.path), "ranking.m", "7")
+    assert Project.open(adapted.path).report().outdated == "train is stale"
+    assert json.loads(engine_here("report", str(adapted.path), "--json").stdout)["outdated"]
+    assert "train is stale" in engine_here("report", str(adapted.path)).stderr
 
 
 def test_errors_are_typed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ settings come to by hand.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -103,8 +104,8 @@ def test_all_studies_in_one_go(project: Path) -> None:
     listed = [row["name"] for row in json.loads(engine_here("study", "--list", "--json").stdout)]
     left_out = {line.split()[0] for line in done.stderr.splitlines() if " is left out: " in line}
     assert left_out == {"bmembed-t8", *(name for name in listed if name.startswith("mafin"))}
-    made = [line for line in done.stderr.splitlines() if " cells: " in line]
-    assert len(made) == len(listed) - len(left_out)
+    planned = re.findall(r"^\d+ cells?: ", done.stderr, re.MULTILINE)
+    assert len(planned) == len(listed) - len(left_out)
     plans = json.loads(engine_here("study", "all", str(project), *SMALL, *given, "--json").stdout)
     assert {plan["name"] for plan in plans} == {*listed} - left_out
 

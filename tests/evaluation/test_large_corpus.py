@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -196,11 +197,19 @@ def test_vectors_are_opened_once_and_read_once_if_only_queries_are_adapted(
         open_vectors(cache, folder, *arguments, **options)
 
     read = list[int]()
+    arrays = list[weakref.ref[np.ndarray]]()
+    held = list[int]()  # arrays that were still in memory when others were read
     read_vectors = Candidate.chunk_vectors
+
+    def count_held() -> int:
+        return sum(array() is not None for array in arrays)
 
     def note_read(candidate: Candidate, chunks: Sequence[Chunk]) -> np.ndarray:
         read.append(len(chunks))
-        return read_vectors(candidate, chunks)
+        held.append(count_held())
+        vectors = read_vectors(candidate, chunks)
+        arrays.append(weakref.ref(vectors))
+        return vectors
 
     monkeypatch.setattr(VectorCache, "__init__", note)
     monkeypatch.setattr(Candidate, "chunk_vectors", note_read)
@@ -209,10 +218,13 @@ def test_vectors_are_opened_once_and_read_once_if_only_queries_are_adapted(
     assert len(evaluated.work.rankers.weights) > 2
     assert len(opened) == 1
     assert read == [len(evaluated.ids)] * 2  # with and without the titles
+    assert (held, count_held()) == ([0, 1], 0)
     read.clear()
-    monkeypatch.setattr(Candidate, "chunk_fingerprint", property(lambda candidate: candidate.name))
+    held.clear()
+    monkeypatch.setattr(Rankers, "shares_chunk_encoder", False)
     again = evaluate(context, FEW)
     assert read == [len(evaluated.ids)] * 2 * len(evaluated.work.rankers.weights)
+    assert (set(held), count_held()) == ({0}, 0)
     for queries, others in zip(evaluated.work.sets, again.work.sets, strict=True):
         for name, ranking in queries.rankings.items():
             np.testing.assert_array_equal(ranking, others.rankings[name])

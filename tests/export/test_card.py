@@ -62,6 +62,21 @@ def test_figures_are_of_the_queries_that_the_report_names(
     assert "| system | nDCG@10 | nDCG@10 − base |" in card
 
 
+def test_the_number_of_queries_needed_is_rounded_as_in_the_report(tmp_path: Path) -> None:
+    figure = {"value": 50.0, "low": 40.0, "high": 60.0}
+    gap = {"verdict": "no difference shown", "needed": 1_234, **figure}
+    table = {
+        "queries": 130,
+        "synthetic": 0,
+        "left_out": 0,
+        "systems": {"adapted": {"ndcg@10": figure}},
+        "differences": {"adapted": gap},
+    }
+    card = card_of(tmp_path, {"judged": table})
+    assert "about 1,300 queries" in card
+    assert "1,234" not in card
+
+
 def test_each_mode_has_its_reason_once(tmp_path: Path) -> None:
     lines = card_of(tmp_path, {}).splitlines()
     assert [lines.count(reason) for reason in REASONS.values()] == [1, 1]

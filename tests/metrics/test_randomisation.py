@@ -95,14 +95,23 @@ def test_no_number_of_queries_is_given_without_a_difference() -> None:
 
 
 @pytest.mark.parametrize(("better", "of"), [(5, 7), (5, 8), (4, 6)])
-def test_more_queries_are_needed_than_did_not_show_it(better: int, of: int) -> None:
+def test_an_estimate_of_queries_that_did_not_show_it_is_left_out(better: int, of: int) -> None:
     gap = np.repeat([1.0, 0.0], [better, of - better])
     found = paired_difference(gap, np.zeros(of), samples=2_000)
     assert (found.verdict, found.p_value) == ("no difference shown", 2 / 2**better)
     assert found.low > 0
     assert add_needed(found, gap).needed is None, "too few to say how much they vary"
     assert queries_needed(gap) == 6
-    assert add_needed(found, gap, min_queries=of).needed == of + 1
+    assert add_needed(found, gap, min_queries=of).needed is None
+
+
+def test_queries_about_few_documents_are_not_said_to_need_one_more() -> None:
+    clusters = np.arange(100) % 5
+    gap = np.full(100, 0.5)
+    found = paired_difference(gap, np.zeros(100), samples=100, clusters=clusters)
+    assert (found.verdict, found.p_value) == ("no difference shown", 2 / 2**5)
+    assert queries_needed(gap, clusters) == 6
+    assert add_needed(found, gap, clusters).needed is None
 
 
 def test_so_many_queries_show_the_difference_four_times_in_five() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fixtures.errors import fails
 from fixtures.hub import COMMIT, StandInHub
 from fixtures.tiny_cross_encoder import build_cross_encoder
 from models.conftest import NAME, REPOSITORY
@@ -244,7 +245,6 @@ def test_folders_and_files_that_are_no_models_are_refused(
     with pytest.raises(ModelError) as error:
         add(tmp_path / "text.gguf")
     assert error.value.code == "language-model-invalid"
-    with pytest.raises(ModelError) as error:
+    with fails(InputError, "path-missing"):
         add(tmp_path / "missing")
-    assert error.value.code == "language-model-missing"
     assert not data_folder.exists()

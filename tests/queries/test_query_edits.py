@@ -195,7 +195,7 @@ def test_a_full_disk_undoes_the_edit(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("engine.datasets.imports.write_text", full)
-    with pytest.raises(OSError, match="No space"):
+    with fails(ResourceError, "disk-full"):
         edit_queries(project, store, {1: "new", 2: None})
     assert [query.text for query in store.queries()] == TEXTS
     assert noted(project) == before

@@ -287,7 +287,7 @@ def test_what_a_backend_lacks_is_an_error_before_anything_is_sent(
     with fails(kind, code) as caught:
         generate_here(project)
     statuses = {status.stage: status for status in view_status(project)}
-    assert statuses["generate"].reason == caught.value.what
+    assert statuses["generate"].reason == caught.value.what.rstrip(".")
     assert statuses["generate"].state == "to do", "what was never made is not stale"
     assert statuses["index"].state == "done"
 

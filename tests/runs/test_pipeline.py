@@ -451,3 +451,6 @@ def test_vectors_are_stale_with_the_documents_alone(
     with closing(project.store()) as store:
         found = pipeline.all_status(ProjectSnapshot(project, project.settings(), store))
     assert (found[-1].stage, found[-1].state == "stale") == ("embed", makes_stale)
+    # What made a stage stale is its reason, not what became stale with it.
+    reasons = {state.reason for state in found if state.state == "stale"}
+    assert reasons <= {"", f"{stage} is stale"}

@@ -102,6 +102,8 @@ def test_the_lines_for_a_terminal() -> None:
     assert lines[0] != shown()[0]  # a run goes on
     assert numbers(lines[-1]) == [40, 200, 0.732, 1, 35]  # steps, loss, minutes and seconds left
     assert f"engine resume {NAMED}" in paused
+    last_step = replace(progress, done=200, seconds_left=0.0)
+    assert numbers(shown(running=True, progress=last_step)[2]) == [200, 200, 0.732]
     trains, other = (shown(progress=RunProgress(stage))[-1].split() for stage in ("train", "index"))
     assert (trains, other) == (["train", "running"], ["train", "to", "do", "not", "built", "yet"])
     (now,) = shown(progress=RunProgress("index"))[2:-1]

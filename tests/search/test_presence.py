@@ -61,6 +61,18 @@ def test_a_document_is_there_where_its_file_is_or_what_holds_it(
     assert presence.has(document(path, external_id="d1"))
 
 
+def test_a_document_that_a_cloud_took_from_this_device_is_not_gone(
+    tmp_path: Path, document: Make
+) -> None:
+    for name in (".plan.pdf.icloud", "mail.eml.nextcloud"):
+        (tmp_path / "files" / name).write_text("a placeholder")
+    presence = Presence(tmp_path / "project")
+    assert presence.has(document("plan.pdf"))
+    assert presence.has(document("mail.eml/plan.pdf"))
+    assert not presence.has(document("in/plan.pdf"))
+    assert not presence.has(document("x" * 250))
+
+
 @pytest.mark.parametrize("state", ["missing", "empty", "closed"])
 @pytest.mark.posix(reason="modes of files")
 def test_an_unreachable_source_removes_no_documents(

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from bmembed_tui.client.in_app import format_next_step
+from bmembed_tui.client.progress import format_activity
 from bmembed_tui.client.project_status import STAGES
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.open_file import open_file
@@ -206,14 +207,12 @@ class ResultPane(StepPane):
         self.query_one("#changes").display = bool(lines)
 
     def _draw_buttons(self) -> None:
-        """Draw the buttons, the first with the next thing to do, and why figures are outdated."""
+        """Draw the buttons, the first with the next thing to do, and how current figures are."""
         status = self.host.status
-        reason = ""
-        if not self.host.is_busy:
-            reason = explain_outdated(status)
+        currency = self._describe_currency()
         outdated = self.query_one("#outdated", SafeStatic)
-        outdated.update(f"~ {reason}" if reason else "")
-        outdated.display = bool(reason)
+        outdated.update(currency)
+        outdated.display = bool(currency)
         if status.done("evaluate", "embed"):
             label = "Search"
         elif self.host.is_busy:
@@ -225,6 +224,20 @@ class ResultPane(StepPane):
         self.query_one("#primary", SafeButton).label = label
         self.query_one("#open-report").disabled = self._result is None
         self.query_one("#export").disabled = self._result is None
+
+    def _describe_currency(self) -> Content:
+        """Return how far a comparison is, or else why the figures are out of date, if they are."""
+        text = ""
+        style = "$text-warning"
+        if self.host.is_busy:
+            if self.host.run_state.current == "evaluate":
+                text = format_activity(self.host.run_state)
+                style = "bold $text-accent"
+        else:
+            reason = explain_outdated(self.host.status)
+            if reason:
+                text = f"~ {reason}"
+        return plain(text, style)
 
     # Actions
 

@@ -109,13 +109,16 @@ def format_explanation(hit: Hit, explained: Explained | None, adapter: str = "")
 def format_ranker(name: str, hit: Hit, ranks: RankComparison | None) -> str:
     """Return a ranker's rank, score and share of the score.
 
-    A ranker that did not find the hit may still have ranked it: then that rank is returned. A hit
-    without a rank that has a share is not embedded yet: its similarity was estimated. `ranks`: None
-    while the encoder is asked for them.
+    The rank is that of the document if hits are grouped by document. A ranker that did not find the
+    hit may still have ranked it: then the rank of the passage is returned. A hit without a rank
+    that has a share is not embedded yet: its similarity was estimated. `ranks`: None while the
+    encoder is asked for them.
     """
     ranked = hit.rankers.get(name)
+    rank_name = "rank"
     if ranked is None and name == "semantic" and ranks is not None:
         ranked = _find_rank_in_use(ranks)
+        rank_name = "passage rank"
     if ranked is None and not hit.shares:
         return "not asked"
     text = "not among its best hits"
@@ -123,7 +126,8 @@ def format_ranker(name: str, hit: Hit, ranks: RankComparison | None) -> str:
         text = "not embedded: estimated"
     if ranked is not None:
         scale = "score" if name == "bm25" else "similarity"
-        text = f"rank {ranked.rank:<3} {scale} {format_score(name, ranked.score)}"
+        rank = ranked.document_rank or ranked.rank
+        text = f"{rank_name} {rank:<3} {scale} {format_score(name, ranked.score)}"
     if hit.shares:
         share = hit.shares.get(name, 0.0)
         return f"{text:<26} {format_bar(share, BAR_COLUMNS)} {share:4.0%} of the score"
@@ -140,9 +144,9 @@ def _find_rank_in_use(ranks: RankComparison) -> Ranked | None:
 
 
 def format_adapter(explained: Explained, ranks: RankComparison) -> str:
-    """Return the hit's rank by the base encoder, which shows whether the adapter moved it.
+    """Return the passage's ranks by base and by the encoder in use: whether the adapter moved it.
 
-    The line above has the rank by the encoder in use.
+    They are ranks among all passages, unlike those of the rankers if hits are grouped by document.
     """
     if ranks.in_use_rank is None:
         return "not ranked by the encoder"
@@ -150,7 +154,7 @@ def format_adapter(explained: Explained, ranks: RankComparison) -> str:
         return "not in use"
     if ranks.base_rank is None:
         return f"{explained.in_use}; base rank unknown"
-    text = f"{explained.in_use}; without it rank {ranks.base_rank:,}"
-    if ranks.base_cosine is None:
+    text = f"{explained.in_use}: passage rank {ranks.base_rank:,} → {ranks.in_use_rank:,}"
+    if ranks.base_cosine is None or ranks.in_use_cosine is None:
         return text
-    return f"{text}, similarity {ranks.base_cosine:.3f}"
+    return f"{text}, similarity {ranks.base_cosine:.3f} → {ranks.in_use_cosine:.3f}"

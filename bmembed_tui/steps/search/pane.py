@@ -130,7 +130,7 @@ class SearchPane(RerankerActions):
 
     def _forget_hits(self) -> None:
         """Forget what was found in an earlier state of the project."""
-        if not self._has_semantic_hits:
+        if not self._has_semantic_hits(self.active):
             # There may be an encoder to load now; keyword search answers until it is loaded.
             self.searching.mark_encoder_lost()
         self.searching.forget()
@@ -146,17 +146,17 @@ class SearchPane(RerankerActions):
 
     # Asking
 
+    def _has_semantic_hits(self, mode: str) -> bool:
+        return any("semantic" in hit.rankers for hit in self._lists[mode].hits)
+
     @property
-    def _has_semantic_hits(self) -> bool:
-        return any("semantic" in hit.rankers for hit in self.active_list.hits)
+    def _is_embedding(self) -> bool:
+        return self.host.run_state.current == "embed"
 
     def _search_again(self) -> None:
         """Search again for hits by meaning while documents are being embedded."""
-        if (
-            self.active == "bm25"
-            or self.host.run_state.current != "embed"
-            or self._has_semantic_hits
-        ):
+        modes = [mode for mode in self.visible_modes if mode != "bm25"]
+        if not self._is_embedding or all(map(self._has_semantic_hits, modes)):
             return
         if not self.searching.question.empty and not self.searching.pending:
             self.searching.search(self.searching.question, self.mode, again=True)
@@ -181,8 +181,11 @@ class SearchPane(RerankerActions):
             self._delays[name].stop()
         self._delays[name] = self.set_timer(seconds, call)
 
-    def _search(self) -> None:
-        """Search for what is typed, unless the filters are wrong or there is no index."""
+    def _search(self, *, again: bool = False) -> None:
+        """Search for what is typed, unless the filters are wrong or there is no index.
+
+        `again`: also in modes that have an answer.
+        """
         question = self.question
         problem = question.filters.find_problem()
         self._problem = f"✗ {problem}" if problem else ""
@@ -193,7 +196,7 @@ class SearchPane(RerankerActions):
             return
         if question != self.searching.question:
             self.discard_messages()
-        self.searching.search(question, self.mode)
+        self.searching.search(question, self.mode, again=again)
         if question.empty:
             self._clear()
         elif not self.query_one("#search-columns").display:
@@ -281,7 +284,8 @@ class SearchPane(RerankerActions):
             if shown_mode in self._drawn and self.searching.answer(shown_mode) is None:
                 del self._drawn[shown_mode]
                 self._lists[shown_mode].show_hits((), {})
-        self._search()
+        # While documents are embedded, former answers may be of an earlier state of the index.
+        self._search(again=self._is_embedding)
         if not self.question.empty:
             self._show_answer(mode)
         if has_focus:

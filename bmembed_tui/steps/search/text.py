@@ -52,14 +52,20 @@ def format_offer(status: ProjectStatus, key: str) -> str:
     return ""
 
 
-def format_embedding(run: RunState) -> str:
-    """Return how far embedding is; empty where no run is embedding."""
+def format_embedding(run: RunState, *, is_first: bool) -> str:
+    """Return how far embedding is; empty where no run is embedding.
+
+    `is_first`: nothing can be found by meaning before this embedding.
+    """
     if run.current != "embed":
         return ""
     progress = format_progress(run, "  ", with_bar=True)
     if not progress and run.stage("embed").progress:
         progress = ", finishing"
-    return f"▶ embedding{progress} · hits by keyword come at once, hits by meaning as it goes on"
+    meanwhile = "search works meanwhile"
+    if is_first:
+        meanwhile = "hits by keyword come at once, hits by meaning as it goes on"
+    return f"▶ embedding{progress} · {meanwhile}"
 
 
 def format_status(mode: str, searching: Searching) -> str:

@@ -172,7 +172,8 @@ class SearchView(StepPane):
         """Draw what search lacks and which key adds it; during a run, how far embedding is."""
         offer = ""
         if self.host.is_busy:
-            offer = texts.format_embedding(self.host.run_state)
+            is_first = not self.host.status.built("embed")
+            offer = texts.format_embedding(self.host.run_state, is_first=is_first)
         elif self.question.empty:
             key = self._find_key("search.improve", "f2")
             offer = texts.format_offer(self.host.status, key)
@@ -214,8 +215,9 @@ class SearchView(StepPane):
     def _draw_answer(self, mode: str, answer: Answer) -> None:
         """Draw the hits of an answer, or why there are none."""
         self.judgments.select(answer.question.query)
-        is_embedding = self.host.is_busy and not self.host.status.done("embed")
-        follows = mode != "bm25" and (is_embedding or mode in self.searching.pending)
+        is_first_embedding = self.host.is_busy and not self.host.status.built("embed")
+        is_pending = mode in self.searching.pending
+        follows = mode != "bm25" and (is_first_embedding or is_pending)
         message = answer.error or texts.format_no_hits(answer, by_meaning_follows=follows)
         self._lists[mode].show_hits(answer.hits, self.judgments.judged, message)
 
@@ -240,7 +242,7 @@ class SearchView(StepPane):
         answer = self.searching.answer(self.active)
         if answer is None or not answer.hits or not answer.note:
             return ""
-        if texts.format_embedding(self.host.run_state):
+        if self.host.run_state.current == "embed":
             return ""
         return f"! {answer.note}"
 

@@ -5,7 +5,7 @@ Imports numpy: import this module when there is something to draw.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isclose
 
 from textual.app import ComposeResult
 from textual.containers import Grid
@@ -29,7 +29,7 @@ class Plot(PlotWidget, can_focus=False, inherit_bindings=False):
 
         `top`: the highest number of the vertical axis.
         """
-        self.set_x_formatter(FewTicks(max_x))
+        self.set_x_formatter(WholeTicks(max_x))
         self.set_y_formatter(FewTicks(max_y, top))
 
 
@@ -44,6 +44,14 @@ class FewTicks(NumericAxisFormatter):
     def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
         ticks = super().get_ticks(min_, max_, self._count)
         return [tick for tick in ticks if tick <= self._top]
+
+
+class WholeTicks(FewTicks):
+    """At most `count` whole numbers."""
+
+    def get_ticks(self, min_: float, max_: float, max_ticks: int = 8) -> list[float]:
+        ticks = super().get_ticks(min_, max_, max_ticks)
+        return [round(tick) for tick in ticks if isclose(tick, round(tick), abs_tol=1e-6)]
 
 
 class SoundCanvas(Canvas):

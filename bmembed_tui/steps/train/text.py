@@ -79,6 +79,8 @@ def _format_running(
     share = last.step / last.steps if last.steps > 0 else 0.0
     if control:
         time_left = plain(control, "bold $text-warning")
+    elif last.step >= last.steps:
+        time_left = plain("finishing", "bold")
     else:
         time_left = plain(f"{duration(last.seconds_left)} left", "bold")
     yield Content.assemble(

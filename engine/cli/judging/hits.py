@@ -145,10 +145,12 @@ class JudgingSession:
         for note in self._pooler.notes:
             self._say(harmless(note), "yellow")
         if self._is_focused and (settled := need_no_look(self._settled, self._considered)):
-            self._say(
-                f"{settled} Of the others, only passages that both encoders list differently are"
-                " asked about."
-            )
+            if self._settled < self._considered:
+                settled += (
+                    " Of the others, only passages that both encoders list differently are asked"
+                    " about."
+                )
+            self._say(settled)
         for origin, words in ORIGINS.items():
             count = sum(subject.query.origin == origin for subject in self._subjects)
             if count:

@@ -173,10 +173,10 @@ def _read_sequence(parts: tuple[Any, ...], data: Any, place: str) -> tuple[Any, 
     is_list = isinstance(data, list | tuple)
     _require(is_list and (endless or len(data) == len(parts)), place, "a list")
     kinds = parts[:1] * len(data) if endless else parts
-    return tuple(
-        _read(kind, item, f"{place}[{position}]")
-        for position, (kind, item) in enumerate(zip(kinds, data, strict=True))
-    )
+    items = []
+    for position, (kind, item) in enumerate(zip(kinds, data, strict=True)):
+        items.append(_read(kind, item, f"{place}[{position}]"))
+    return tuple(items)
 
 
 def _read_message(kind: Any, data: dict[str, Any], place: str) -> Any:

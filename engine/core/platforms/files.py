@@ -27,6 +27,7 @@ RETRY_SECONDS = 2.0
 PAUSE_SECONDS = 0.05
 _MOUNT_POINT = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT, of junctions
 _RECALL_ON_DATA_ACCESS = 0x400000  # FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS
+_DATALESS = 0x40000000  # SF_DATALESS, of files in clouds on macOS
 _ASIDE = ".bmembed-old-"
 PROBE = ".bmembed-try-"
 """Prefix of files that are made only to see whether that is possible."""
@@ -258,5 +259,10 @@ def is_link(entry: os.DirEntry[str]) -> bool:
 
 
 def is_online_only(status: os.stat_result) -> bool:
-    """Return whether reading a file would fetch it from a cloud, as OneDrive does on Windows."""
-    return bool(getattr(status, "st_file_attributes", 0) & _RECALL_ON_DATA_ACCESS)
+    """Return whether reading a file would fetch it from a cloud.
+
+    OneDrive on Windows, and iCloud and all other clouds on macOS mark such files.
+    """
+    windows_attributes = getattr(status, "st_file_attributes", 0)
+    macos_flags = getattr(status, "st_flags", 0)
+    return bool(windows_attributes & _RECALL_ON_DATA_ACCESS or macos_flags & _DATALESS)

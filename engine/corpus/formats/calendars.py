@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.html import render_text, show_markup
 from engine.corpus.formats.plain import DecodedText, decode, decode_as
 from engine.corpus.scan.formats import FORMATS, ending_of
 from engine.corpus.text.metadata import title_from_name
@@ -48,6 +49,7 @@ _LABELS = {
     "CONTACT": "Contact",
     "CATEGORIES": "Categories",
     "DESCRIPTION": "Description",
+    "X-ALT-DESC": "Description",
     "COMMENT": "Comment",
     "URL": "URL",
     "N": "Name",
@@ -70,6 +72,11 @@ The others are pictures, keys and marks for programs.
 _WITH_PARTS = ("N", "ADR", "ORG")
 _MOMENTS = ("DTSTART", "DTEND", "DUE", "BDAY")
 _TITLES = ("SUMMARY", "FN", "N")
+# A property, and one that says the same: the parts of a name, and a description in HTML.
+_PAGE = "X-ALT-DESC"
+_SAME = (("FN", "N"), ("DESCRIPTION", _PAGE))
+# Properties that some calendars write in HTML.
+_TEXTS = ("SUMMARY", "DESCRIPTION", "COMMENT", "NOTE")
 # Rules of time zones, and alarms that repeat a text.
 _LEFT_OUT = ("VTIMEZONE", "VALARM")
 
@@ -154,21 +161,21 @@ def _read_entries(source: str) -> Iterator[list[_Property]]:
         elif name in ("BEGIN", "END"):
             # Components may be nested, so that an entry may end where another begins.
             if entry:
-                yield _drop_name_parts(entry)
+                yield _drop_repetitions(entry)
             entry = []
         elif not ignored and name in _LABELS:
             if _QUOTED_PRINTABLE.search(parameters):
                 value = _decode_quoted_printable(value, parameters, lines)
             entry.append(_Property(name, parameters, value))
     if entry:
-        yield _drop_name_parts(entry)
+        yield _drop_repetitions(entry)
 
 
-def _drop_name_parts(entry: list[_Property]) -> list[_Property]:
-    """Return an entry without the parts of a name (N) if it also has the whole name (FN)."""
-    if any(item.name == "FN" for item in entry):
-        return [item for item in entry if item.name != "N"]
-    return entry
+def _drop_repetitions(entry: list[_Property]) -> list[_Property]:
+    """Return an entry without properties that say in another form what one of `_SAME` says."""
+    names = {item.name for item in entry}
+    repeated = {other for name, other in _SAME if name in names}
+    return [item for item in entry if item.name not in repeated]
 
 
 def _decode_quoted_printable(value: str, parameters: str, following: Iterator[str]) -> str:
@@ -179,12 +186,13 @@ def _decode_quoted_printable(value: str, parameters: str, following: Iterator[st
     while value.endswith("="):
         value = value[:-1] + next(following, "")
     charset = _CHARSET.search(parameters)
-    encoding = charset[1] if charset else "utf-8"
     decoded = quopri.decodestring(value.encode())
     # Python may not know the encoding.
-    with suppress(LookupError):
-        return clean(decoded.decode(encoding, "replace"))
-    return clean(decoded.decode("utf-8", "replace"))
+    with suppress(LookupError, UnicodeError):
+        return clean(decoded.decode(charset[1] if charset else "utf-8"))
+    with suppress(UnicodeError):
+        return clean(decoded.decode("utf-8"))
+    return clean(decoded.decode("cp1252", "replace"))
 
 
 def _find_title(entry: list[_Property]) -> str:
@@ -219,6 +227,10 @@ def _format_value(item: _Property) -> str:
         parts = map(str.strip, _PART_END.split(value))
         value = ", ".join(filter(None, parts))
     text = _ESCAPED.sub(_unescape, _SCHEME.sub("", value)).strip()
+    if item.name == _PAGE:
+        return render_text(text)
+    if item.name in _TEXTS:
+        return show_markup(text)
     common_name = _COMMON_NAME.search(item.parameters)
     if common_name is None:
         return text

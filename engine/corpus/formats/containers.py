@@ -7,6 +7,7 @@ olefile).
 from __future__ import annotations
 
 import lzma
+import re
 import struct
 import zipfile
 import zlib
@@ -40,6 +41,16 @@ def open_package(content: bytes) -> zipfile.ZipFile:
     Raises zipfile.BadZipFile if they are not a package.
     """
     return zipfile.ZipFile(BytesIO(content))
+
+
+def find_part(package: zipfile.ZipFile, stem: str) -> str:
+    """Return the name of an XML part of a package, empty if it is missing.
+
+    Word for the web numbers the parts that it saves again: `word/styles` is found as
+    `word/styles.xml` and as `word/styles2.xml`.
+    """
+    part = re.compile(rf"{re.escape(stem)}\d*\.xml")
+    return next(filter(part.fullmatch, package.namelist()), "")
 
 
 def replace_parts(

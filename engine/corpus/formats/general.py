@@ -55,6 +55,10 @@ _CHAPTER = re.compile(r".+\.x?html?", re.IGNORECASE)
 # xberg reads neither figures nor captions of tables, and adds furigana to the words below them.
 _FIGURE_TAG = re.compile(rb"(</?)fig(?:ure|caption)\b")
 _TABLE_CAPTION = re.compile(rb"(<table\b[^>]*>\s*)<caption\b[^>]*>(.*?)</caption>", re.DOTALL)
+# A reference to a note that only a style sheet raises, as Pandoc writes it.
+_RAISED_REFERENCE = re.compile(
+    rb"(?<=[^>\s])<a\b[^>]*\b(?:epub:type|role)=[\"'](?:doc-)?noteref\b[^>]*>([^<]{1,6})</a>"
+)
 _FURIGANA = re.compile(rb"<(r[tp])\b[^>]*>[^<]*</\1>")
 # `2031-05-17T00:00:00.000` and `DURATION: PT36H5M0S`, as xberg writes days and times of sheets.
 _DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
@@ -163,7 +167,7 @@ def _prepare_open_document(content: bytes, format: str) -> bytes:
 
 
 def _prepare_book(book: bytes) -> bytes:
-    """Return a book with its captions as paragraphs, and without furigana.
+    """Return a book with captions as paragraphs, raised references to notes, and no furigana.
 
     Raises what opening a damaged package raises.
     """
@@ -174,6 +178,7 @@ def _prepare_book(book: bytes) -> bytes:
         rewritten = _FIGURE_TAG.sub(rb"\1div", chapter)
         rewritten = _TABLE_CAPTION.sub(rb"<div>\2</div>\1", rewritten)
         rewritten = _FURIGANA.sub(b"", rewritten)
+        rewritten = _RAISED_REFERENCE.sub(rb"<sup>\1</sup>", rewritten)
         if rewritten != chapter:
             changed[name] = rewritten
     return replace_parts(package, changed) if changed else book
@@ -373,8 +378,11 @@ def _read_rows(grid: Mapping[str, Any]) -> list[list[str]]:
         text = clean_line(cell["content"] or "")
         rows[cell["row"]][cell["col"]] = _format_time(text)
         width = max(width, cell["col"] + 1)
-    # Cells that others span are left out.
-    return [[rows[number].get(column, "") for column in range(width)] for number in sorted(rows)]
+    table = []
+    for _, cells in sorted(rows.items()):
+        # Cells that others span are left out of `grid`.
+        table.append([cells.get(column, "") for column in range(width)])
+    return table
 
 
 def _format_time(cell: str) -> str:

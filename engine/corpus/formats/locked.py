@@ -16,8 +16,10 @@ from engine.corpus.formats import UnreadableFileError
 from engine.corpus.formats.damage import describe_damage
 
 MAX_PASSWORDS = 1000
-NO_PASSWORD = (
-    "encrypted: write its password into a file, and name that file in corpus.passwords_file"
+NO_PASSWORD = "encrypted: corpus.passwords_file is not set"
+PASSWORDS_ADVICE = (
+    "To read encrypted PDF, Office and ZIP files, write their passwords into a text file, one a"
+    " line, and name it in corpus.passwords_file."
 )
 NONE_FITS = "encrypted: no password in corpus.passwords_file opens it"
 _known: tuple[str, ...] = ()
@@ -64,7 +66,7 @@ def known_passwords() -> tuple[str, ...]:
 
 
 def explain_lock() -> str:
-    """Return why a locked file is not read, for the ledger, with the setting that may open it."""
+    """Return why a locked file is not read, in a few words, for the ledger."""
     return NONE_FITS if _known else NO_PASSWORD
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from engine.core.records import Heading, Marked, ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.plain import decode
+from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.text.metadata import (
     StatedMetadata,
     join_names,
@@ -42,13 +43,19 @@ _SPLIT_WORD_OR_CODE = re.compile(
     # Emphasis of the first part of a word, **inter**lock, and of a later one, inter**lock**ing.
     rf"|(?<![*\w\\])(?P<first>\*{{1,3}})(?P<first_part>{_PART})(?P=first)(?=[^\W\d_])"
     rf"|(?<=[^\W\d_])(?P<later>\*{{1,3}})(?P<later_part>{_PART})(?P=later)(?!\*)"
+    # What is lowered or raised, H<sub>2</sub>O, H~2~O and m<sup>2</sup>, and a line break of HTML.
+    r"|<sub>(?P<lowered>[^<>\n]{1,40})</sub>|(?<=\w)~(?P<low>\w{1,9})~"
+    r"|<sup>(?P<raised>[^<>\n]{1,40})</sup>|(?<=\w)\^(?P<high>[\w+-]{1,9})\^|(?P<break><br[ ]?/?>)"
+    # Other elements of HTML that begin or end within a word: inter<b>lock</b>ing.
+    r"|(?<=\w)</?(?:b|i|u|em|strong|(?:mark|span|font)(?:[ ][^<>\n]{1,200})?)>(?=\w)"
     # An escape, user\_id, and a character by its name or number, Gr&uuml;n.
     r"|(?<=\w)\\(?P<escaped>[_.*-])(?=\w)"
     r"|&(?:\#\d{1,7}|\#[xX][\da-fA-F]{1,6}|[A-Za-z]{2,8}\d{0,2});",
     re.MULTILINE | re.DOTALL,
 )
+_MAX_TEXT_BEFORE = 20  # characters before raised text that decide how it is written
 # A faster pattern, which matches in every text with a split word.
-_MAY_SPLIT_WORDS = re.compile(r"\w[*\\]|\*\w|&[\#\w]+;")
+_MAY_SPLIT_WORDS = re.compile(r"\w[*\\<~^]|\*\w|&[\#\w]+;|<(?:su|br)")
 # Fields between lines of `---` (YAML) or `+++` (TOML).
 _FRONT_MATTER = re.compile(
     r"\A\s*?(?:---[ \t]*\n(?P<yaml>.*?\n)??(?:---|\.\.\.)"
@@ -125,8 +132,18 @@ def _join_word(match: re.Match[str]) -> str:
     """Return the visible characters of a mark within a word; code stays as it is."""
     if match["fence"] or match["ticks"]:
         return match[0]
-    visible = match["first_part"] or match["later_part"] or match["escaped"]
-    return visible or html.unescape(match[0])
+    if match["break"]:
+        return " "
+    raised = match["raised"] or match["high"]
+    if raised:
+        before = match.string[max(0, match.start() - _MAX_TEXT_BEFORE) : match.start()]
+        return write_superscript(raised, before)
+    for part in ("first_part", "later_part", "escaped", "lowered", "low"):
+        if match[part]:
+            return match[part]
+    if match[0].startswith("<"):
+        return ""
+    return html.unescape(match[0])
 
 
 def _find_marked(text: str) -> Iterator[Marked]:

@@ -15,7 +15,13 @@ from xml.sax.saxutils import unescape
 
 from engine.core.characters import clean, clean_line
 from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
-from engine.corpus.formats.containers import DAMAGED, decode_property, open_package, replace_parts
+from engine.corpus.formats.containers import (
+    DAMAGED,
+    decode_property,
+    find_part,
+    open_package,
+    replace_parts,
+)
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.general import extract_document, require_text
 from engine.corpus.formats.html import decode_page, render_text
@@ -49,7 +55,7 @@ _MARGINS = (
     "first_page_footer",
     "even_page_footer",
 )
-_WORD_BODY = "word/document.xml"
+_WORD_BODY = "word/document"
 # Parts that office_oxide need not get, since it reads no text from them.
 _PARTS_WITHOUT_TEXT = (
     "word/media/",
@@ -65,7 +71,8 @@ _EXCEEDED_LIMIT = "exceeded_limit"
 # `Page &[Page] of &[Pages]`, and other fields in headers of sheets, such as `&[Date]`.
 _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
-_DRAWING = re.compile(r"\w+/(?:charts/chart|diagrams/data|drawings/drawing)\d*\.xml")
+# Charts that Excel draws since 2016, such as waterfalls, are in `chartEx1.xml`.
+_DRAWING = re.compile(r"\w+/(?:charts/chart(?:Ex)?|diagrams/data|drawings/drawing)\d*\.xml")
 # A web page that Word merges into its document.
 _MERGED_PAGE = re.compile(r"word/afchunk\d*\.x?html?")
 # Parts that office_oxide leaves out without a word if they do not unpack. For a sheet or a slide it
@@ -78,8 +85,10 @@ _LIMIT_LINE = re.compile(
     r"\[([^][\"]{4,50} (?:not shown \W document truncated|truncated: [^][\"]{9,150}))\]"
 )
 # A paragraph of a drawing, or a value of a chart, and the words in them.
-_DRAWN_PARAGRAPH = re.compile(rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>", re.DOTALL)
-_DRAWN_WORDS = re.compile(rb"<(?:a:t|c:v)>([^<]*)<")
+_DRAWN_PARAGRAPH = re.compile(
+    rb"<a:p>.*?</a:p>|<c:v>[^<]*</c:v>|<cx:(?:v|pt)\b[^>]*>[^<]*</cx:(?:v|pt)>", re.DOTALL
+)
+_DRAWN_WORDS = re.compile(rb"<(?:a:t|c:v|cx:(?:v|pt)\b[^>]*)>([^<]*)<")
 
 Node = Mapping[str, Any]
 """A part of a document as office_oxide represents it in JSON."""
@@ -191,19 +200,20 @@ def _prepare_package(content: bytes) -> bytes:
         package = open_package(content)
         changed: dict[str, bytes] = {}
         body = b""
-        if _WORD_BODY in package.namelist():
-            body = package.read(_WORD_BODY)
+        body_name = find_part(package, _WORD_BODY)
+        if body_name:
+            body = package.read(body_name)
         styles = read_styles(package, body)
         for name in package.namelist():
             if not may_show_symbols(name):
                 continue
             try:
-                part = body if name == _WORD_BODY else package.read(name)
+                part = body if name == body_name else package.read(name)
             except DAMAGED:
                 # `_read_drawings` reports this part.
                 continue
             rewritten = part
-            if name == _WORD_BODY:
+            if name == body_name:
                 rewritten = write_numbers(body, package)
             rewritten = write_symbols(rewritten, name, styles)
             if rewritten is not part:
@@ -442,7 +452,7 @@ def _read_rows(table: Node) -> list[list[str]]:
 
     A cell that spans rows is not repeated among the cells of the rows below.
     """
-    rows: list[list[str]] = []
+    rows = []
     # By column, the number of rows that a cell above still spans, this row included.
     spanned: dict[int, int] = {}
     for row in table["rows"]:

@@ -32,9 +32,11 @@ from engine.corpus.scan.formats import (
     FORMATS,
     IMAGES,
     PICTURES,
+    SERVED,
     STREAMED,
     TNEF,
     ending_of,
+    format_of_head,
     format_without_ending,
     is_lock_file,
     names_no_format,
@@ -45,6 +47,8 @@ _PGP = b"-----BEGIN PGP MESSAGE-----"
 _MAX_NAME_LENGTH = 200  # characters of each part of a path
 _MAX_ENDING_LENGTH = 10
 _HEAD_LENGTH = 4096  # bytes
+# The ending of a text says how it is marked up.
+_KEEP_ENDINGS = STREAMED | {"txt"}
 
 DocumentsAndGaps = Iterator[ReadDocument | LeftOut]
 """What a file gives: its documents, and what is left out of it."""
@@ -127,7 +131,7 @@ class _Opening:
             data = read_bytes(path)
         true_format, data = _find_format(path, format, data)
         readable_path = path
-        if true_format != ending_of(path.name).lstrip(".") and true_format not in STREAMED:
+        if true_format != ending_of(path.name).lstrip(".") and true_format not in _KEEP_ENDINGS:
             # A reader of several formats tells them apart by the ending of the path.
             data = read_bytes(path, data)
             readable_path = path.with_name(f"{path.stem}.{true_format}")
@@ -306,7 +310,7 @@ def find_member_format(name: str, data: bytes) -> str:
         return "tnef"
     if names_no_format(ending):
         return format_without_ending(data[:_HEAD_LENGTH])
-    return ""
+    return format_of_head(data[:_HEAD_LENGTH]) if ending in SERVED else ""
 
 
 def _report_unsupported(name: str, data: bytes) -> LeftOut:

@@ -18,7 +18,16 @@ from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.locked import explain_lock
 from engine.corpus.formats.source import get_content_size, open_content
-from engine.corpus.scan.formats import ARCHIVES, BINARY, MAGIC, PAGE, RTF, archive_format, is_mail
+from engine.corpus.scan.formats import (
+    ARCHIVES,
+    BINARY,
+    MAGIC,
+    PAGE,
+    RTF,
+    archive_format,
+    format_without_ending,
+    is_mail,
+)
 
 MAX_UNPACKED = 2**30  # bytes
 _PACKAGES = frozenset({"docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"})
@@ -54,6 +63,10 @@ _EXCEL_BEFORE_5 = (b"\x09\x00", b"\x09\x02", b"\x09\x04")
 _WORD_BEFORE_6 = (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00")
 # The beginnings of archives that are empty, or were split into parts that are joined again.
 _OTHER_ZIP_HEADS = (b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")
+# The first field of a mail that has arrived.
+_SOURCE_OF_MAIL = re.compile(
+    rb"(?:delivered-to|return-path|received|x-apparently-to):", re.IGNORECASE
+)
 # The first cell of a line, without control characters, and the tab or semicolon after it.
 _FIRST_CELL = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")
 
@@ -77,6 +90,9 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
         return "pdf"
     if RTF.match(start):
         return "rtf"
+    # Mail services save the source of a mail as a text.
+    if format == "txt" and _SOURCE_OF_MAIL.match(start) and is_mail(start):
+        return "eml"
     if format in ARCHIVES:
         archive = archive_format(head)
         if archive:
@@ -103,9 +119,11 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
     # Programs save a web page with its pictures under such a name.
     if format == "doc" and is_mail(head):
         return "mhtml"
-    # Many programs write a table as text and call it .xls.
-    if format == "xls" and _is_table(head):
+    # Many programs write a table as text and call it .xls, and texts were once called .doc.
+    if format == "xls" and (_is_table(head) or format_without_ending(head) == "txt"):
         return "csv"
+    if format == "doc" and format_without_ending(head) == "txt":
+        return "txt"
     # An archive from before 1988 begins with no mark of its own.
     if format == "tar":
         return "tar"

@@ -15,7 +15,7 @@ from engine.core.characters import clean, clean_line
 from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.html import show_markup
-from engine.corpus.formats.plain import decode
+from engine.corpus.formats.plain import decode, decode_twice_encoded, drop_packed_files
 from engine.corpus.text.blocks import format_table
 from engine.corpus.text.metadata import title_from_name
 
@@ -192,7 +192,9 @@ def _format_value(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, str):
-        return show_markup(value).strip()
+        # Facebook's exports hold such texts.
+        text = decode_twice_encoded(value) or value
+        return drop_packed_files(show_markup(text)).strip()
     # The others are true, false, and what is nested too deep.
     return json.dumps(value, ensure_ascii=False)
 
@@ -204,5 +206,5 @@ def _find_title(value: Any) -> str:
     for key in _TITLES:
         title = value.get(key)
         if isinstance(title, str) and title.strip():
-            return clean_line(title)[:_MAX_TITLE_LENGTH]
+            return clean_line(_format_value(title))[:_MAX_TITLE_LENGTH]
     return ""

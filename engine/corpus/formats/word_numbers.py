@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from zipfile import ZipFile
 
+from engine.corpus.formats.containers import find_part
 from engine.corpus.formats.xml_parts import (
     SPACE,
     W,
@@ -24,8 +25,8 @@ from engine.corpus.formats.xml_parts import (
     serialise_xml,
 )
 
-_NUMBERING = "word/numbering.xml"
-_STYLES = "word/styles.xml"
+_NUMBERING = "word/numbering"
+_STYLES = "word/styles"
 _LEVELS = 9
 _MAX_STYLE_DEPTH = 9  # Styles may be based on each other in a circle.
 # In the text of a level: the number that level 1 to 9 has.
@@ -174,16 +175,15 @@ class _Lists:
 
 def write_numbers(document: bytes, package: ZipFile) -> bytes:
     """Return word/document.xml with the numbers that Word counts written before its paragraphs."""
-    names = package.namelist()
-    if _NUMBERING not in names:
+    numbering = find_part(package, _NUMBERING)
+    if not numbering:
         return document
-    sheet = b""
-    if _STYLES in names:
-        sheet = package.read(_STYLES)
+    styles_name = find_part(package, _STYLES)
+    sheet = package.read(styles_name) if styles_name else b""
     if b"<w:numPr>" not in document and b"<w:numPr>" not in sheet:
         return document
     root = parse_xml(document)
-    lists = _Lists(parse_xml(package.read(_NUMBERING)))
+    lists = _Lists(parse_xml(package.read(numbering)))
     styles = index_styles(sheet)
     changed = False
     for paragraph in root.iter(f"{W}p"):

@@ -9,6 +9,9 @@ W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 """The attribute that keeps blanks, if it is `preserve`."""
 
+# Bytes of a text, such as a file in base64, that the parser reads by default.
+_MAX_TEXT_SIZE = 10_000_000
+
 
 def parse_xml(part: bytes, *, recover: bool = False) -> Any:
     """Return the root of a part's XML, an element called `none` if the part is damaged.
@@ -18,8 +21,14 @@ def parse_xml(part: bytes, *, recover: bool = False) -> Any:
     """
     from lxml import etree
 
+    # The limits of the parser, such as 10 MB for a text, also keep entities from growing.
+    may_have_entities = b"<!ENTITY" in part or b"\0" in part
     parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False, recover=recover
+        resolve_entities=False,
+        no_network=True,
+        huge_tree=len(part) > _MAX_TEXT_SIZE and not may_have_entities,
+        load_dtd=False,
+        recover=recover,
     )
     try:
         root = etree.fromstring(part, parser)

@@ -15,6 +15,7 @@ from engine.core.records import ReadDocument
 from engine.corpus.formats import UnreadableFileError, read_bytes
 from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.html import decode_page, show_markup
+from engine.corpus.formats.plain import drop_packed_files
 from engine.corpus.formats.word_numbers import parse_whole_number
 from engine.corpus.formats.xml_parts import parse_xml
 from engine.corpus.text.blocks import format_table
@@ -31,8 +32,6 @@ _MAX_COLUMNS = 2**14  # of Excel
 _LEFT_OUT = frozenset(
     ("Styles", "styles", "fonts", "lists", "automatic-styles", "master-styles", "WorksheetOptions")
 )
-# Files within, in base64.
-_PACKED = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
 _MAX_TITLE_LENGTH = 300
 
 
@@ -129,7 +128,7 @@ def _is_mixed(element: Any, children: list[Any]) -> bool:
 def _read_text(element: Any) -> str:
     """Return the text of an element on one line, without files that are packed in it."""
     text = " ".join(show_markup("".join(element.itertext())).split())
-    return _PACKED.sub("", text).strip()
+    return drop_packed_files(text).strip()
 
 
 def _find_name(element: Any) -> str:

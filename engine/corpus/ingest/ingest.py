@@ -16,6 +16,7 @@ from typing import cast
 from engine.cluster.nodes import cluster_address
 from engine.core.records import Chunk, Document, Kind, ReadDocument
 from engine.corpus.formats import MAX_FILE, UnreadableFileError
+from engine.corpus.formats.locked import PASSWORDS_ADVICE
 from engine.corpus.ingest.data_set import check_data_set
 from engine.corpus.ingest.previous import (
     ExaminedFile,
@@ -153,6 +154,8 @@ class Ingest:
         if unnamed > 0 and not self.progress.left:
             command = f"engine documents {self._context.project.argument}"
             self._context.warn(f"{unnamed:,} more not read: '{command}' lists all.")
+        if self._tally["encrypted"] and not self._context.settings.corpus.passwords_file:
+            self._context.warn(PASSWORDS_ADVICE)
         self._remove_gone(scan)
         return self._tally
 
@@ -393,6 +396,7 @@ class Ingest:
         if former and former.state == record.state and former.reason == record.reason:
             return
         self._tally["unread"] += 1
+        self._tally["encrypted"] += record.kind == "encrypted"
         if self._tally["unread"] <= self._pace.max_named:
             self._context.warn(f"{record.path} was not read: {record.reason}")
 

@@ -38,7 +38,7 @@ from engine.project.store.files import LeftOutRecord
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 22
+VERSION = 23
 # Stored in place of the stage's fingerprint while files are left to read.
 _PARTIAL = "partial"
 
@@ -64,6 +64,8 @@ class IngestStage(Stage):
     def stale_note(self, snapshot: ProjectSnapshot) -> str:
         """Say how many files a stopped run has left."""
         left = snapshot.store.files_left()
+        if left == 1:
+            return "1 file is not read yet"
         return f"{left:,} files are not read yet" if left else ""
 
     def run(self, context: StageContext) -> dict[str, Any]:

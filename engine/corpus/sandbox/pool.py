@@ -136,8 +136,11 @@ class Pool:
             held = sum(weight(future.result()) for future in done if future.exception() is None)
             if held > max_held or self._closed:
                 return
-            room_for_unfinished = _MAX_UNFINISHED * self._processes - (len(futures) - len(done))
-            room = min(room_for_unfinished, _MAX_AHEAD * self._processes - len(futures))
+            unfinished = len(futures) - len(done)
+            room = min(
+                _MAX_UNFINISHED * self._processes - unfinished,
+                _MAX_AHEAD * self._processes - len(futures),
+            )
             for item in itertools.islice(remaining, max(0, room)):
                 futures.append(self._threads.submit(work, item))
 

@@ -31,13 +31,17 @@ FORMATS = {
     ".wiki": "txt",
     ".mediawiki": "txt",
     ".nfo": "txt",
-    ".md": "md",
-    ".markdown": "md",
+    # Programs and scripts, but not those of web pages, which lie next to each page that is saved.
+    **dict.fromkeys((".bas", ".bat", ".c", ".cc", ".cmd", ".cpp", ".cs", ".f90", ".go"), "txt"),
+    **dict.fromkeys((".h", ".hpp", ".java", ".jl", ".kt", ".lua", ".m", ".pl", ".ps1"), "txt"),
+    **dict.fromkeys((".py", ".r", ".rb", ".rs", ".scl", ".sh", ".swift", ".vb"), "txt"),
+    **dict.fromkeys((".md", ".markdown", ".mdx", ".qmd", ".rmd"), "md"),
     ".rtf": "rtf",
     ".epub": "epub",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".webarchive": "webarchive",
     ".pdf": "pdf",
     ".docx": "docx",
     ".docm": "docx",
@@ -70,6 +74,7 @@ FORMATS = {
     ".odg": "odp",
     ".otg": "odp",
     ".eml": "eml",
+    ".emlx": "eml",
     ".mht": "mhtml",
     ".mhtml": "mhtml",
     ".msg": "msg",
@@ -79,10 +84,13 @@ FORMATS = {
     ".p7m": "p7m",
     ".csv": "csv",
     ".tsv": "csv",
+    ".tab": "csv",
+    ".enex": "enex",
+    ".ipynb": "ipynb",
     ".json": "json",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".xml": "xml",
+    **dict.fromkeys((".xml", ".fodt", ".fods", ".fodp", ".opml"), "xml"),
     ".ics": "ics",
     ".ical": "ics",
     ".vcf": "vcf",
@@ -147,6 +155,22 @@ _HEADER_LINES = 12  # Lines that are looked at to recognise a mail.
 _LOCK_FILE = re.compile(
     r"~\$.+|\.~lock\..+|~WR[A-Z]\d{4}\.tmp|.+\.(?:laccdb|ldb|dwl2?|idlk)", re.IGNORECASE
 )
+# `1700000000.M12P34.host` and `1700000000_1.12345.host:2,S`, mails in a Maildir.
+_MAILDIR_NAME = re.compile(r"\d{9,10}(?:_\d+)?\.[A-Z]?\d\w*\.\S+")
+# An ending that may name a format. `~` and `#` are those of backups: `notes.txt~`.
+_FORMAT_NAME = re.compile(r"\.(?=.*[a-z])[a-z0-9_~#+]+")
+# Names of programs on web servers, which browsers give to pages and files from there.
+SERVED = frozenset((".php", ".asp", ".aspx", ".ashx", ".jsp", ".do", ".cgi"))
+"""Endings that say nothing about the format, though a text with one of them is a program."""
+# Folders and files of Windows, macOS and network drives: deleted files, pictures of files and
+# folders, and where a file came from (`plan.pdf:Zone.Identifier`).
+_SYSTEM_NAME = re.compile(
+    r"\$recycle\.bin|system volume information|#recycle|@recycle|@eadir|__macosx|desktop\.ini"
+    r"|(?:eh)?thumbs\.db|icon\r|.+:zone\.identifier",
+    re.IGNORECASE,
+)
+# What clouds leave in the place of a file that is not on this device.
+_PLACEHOLDER = re.compile(r"\.(.+)\.icloud|(.+)\.(?:nextcloud|owncloud)")
 # A file of more bytes may be a document that somebody has given such a name.
 _MAX_LOCK_SIZE = 2048
 # `winmail.dat`, `win mail (2).dat`, `a.tnef`
@@ -164,9 +188,13 @@ _MAX_CONTROL_SHARE = 0.01
 def ending_of(path: str) -> str:
     """Return the ending of a file name: `a/Report.PDF` → `.pdf`.
 
-    Empty for a name without an ending, such as `README` or `.profile`.
+    Empty for a name without an ending, such as `README` or `.profile`, and for mails in a Maildir,
+    whose names end in that of a computer.
     """
-    name, dot, ending = path.rpartition("/")[2].rpartition(".")
+    file_name = path.rpartition("/")[2]
+    name, dot, ending = file_name.rpartition(".")
+    if file_name[:9].isdigit() and _MAILDIR_NAME.fullmatch(file_name):
+        return ""
     if dot and name and ending:
         return f".{ending.lower()}"
     return ""
@@ -180,6 +208,28 @@ def is_lock_file(path: str, size: int) -> bool:
     return size <= _MAX_LOCK_SIZE and _LOCK_FILE.fullmatch(path.rpartition("/")[2]) is not None
 
 
+def is_hidden_name(name: str) -> bool:
+    """Return whether the name of a file or folder is one that systems hide."""
+    return name.startswith(".") or _SYSTEM_NAME.fullmatch(name) is not None
+
+
+def find_online_file(path: str) -> str:
+    """Return the path of the file in whose place a cloud left a placeholder, empty for others.
+
+    `a/.Plan.pdf.icloud` → `a/Plan.pdf`
+    """
+    folder, slash, name = path.rpartition("/")
+    match = _PLACEHOLDER.fullmatch(name)
+    if match is None:
+        return ""
+    return f"{folder}{slash}{match[1] or match[2]}"
+
+
+def list_placeholders(name: str) -> tuple[str, ...]:
+    """Return the names of the files that clouds leave in the place of the file `name`."""
+    return (f".{name}.icloud", f"{name}.nextcloud", f"{name}.owncloud")
+
+
 def is_tnef(path: str) -> bool:
     """Return whether a file has the name of Outlook's packed attachments."""
     return _TNEF_NAME.fullmatch(path.rpartition("/")[2]) is not None
@@ -188,9 +238,10 @@ def is_tnef(path: str) -> bool:
 def names_no_format(ending: str) -> bool:
     """Return whether an `ending`, as `ending_of` returns it, names no format.
 
-    It is empty, a number (of `Contract 2.1`), or the rest of a sentence (of `Dr. Ada to Bo`).
+    It is empty, a number (of `Contract 2.1`), the rest of a sentence (of `Dr. Ada to Bo`), or has
+    other characters than the name of a format: `mail.log-20311130`, `plan.pdf(1)`.
     """
-    return " " in ending or not any(map(str.isalpha, ending))
+    return _FORMAT_NAME.fullmatch(ending) is None
 
 
 def format_of_head(head: bytes) -> str:

@@ -20,9 +20,12 @@ from engine.corpus.scan.formats import (
     FORMATS,
     IMAGES,
     PICTURES,
+    SERVED,
     ending_of,
+    find_online_file,
     format_of_head,
     format_without_ending,
+    is_hidden_name,
     is_lock_file,
     is_tnef,
     names_no_format,
@@ -221,7 +224,7 @@ class _SourceWalk:
         self._walked.add(real)
         try:
             with os.scandir(self._locate(path)) as entries:
-                visible = {entry.name: entry for entry in entries if entry.name[0] != "."}
+                visible = {entry.name: entry for entry in entries if _is_visible(entry.name)}
         except OSError as error:
             self._add_inaccessible(path, error)
             return
@@ -248,6 +251,9 @@ class _SourceWalk:
             elif entry.is_dir():
                 if not self._excluded.match_file(f"{_matched_path(path)}/"):
                     self._folders.append((path, real))
+            elif online_file := find_online_file(path):
+                if self._matches(online_file):
+                    self._add_inaccessible(online_file, OSError(0, ONLINE_ONLY))
             elif self._matches(path):
                 self._take(path, entry.stat(), real)
         except OSError as error:
@@ -355,7 +361,7 @@ class _SourceWalk:
             return self._formats[ending]
         # Mails and texts such as README are often stored without an ending.
         has_no_format = names_no_format(ending)
-        if not size or not (has_no_format or is_tnef(path)):
+        if not size or not (has_no_format or ending in SERVED or is_tnef(path)):
             return None
         with Path(self._locate(path)).open("rb") as file:
             head = file.read(4096)
@@ -384,6 +390,11 @@ class _SourceWalk:
     def _skip(self, path: str, reason: str, kind: Kind) -> None:
         """Add a file or folder to what is skipped."""
         self._result.skipped.append(Skipped(readable_path(path) or ".", reason, self._source, kind))
+
+
+def _is_visible(name: str) -> bool:
+    """Return whether an entry of a folder is looked at: not hidden, or the place of a document."""
+    return not is_hidden_name(name) or find_online_file(name) != ""
 
 
 def _matched_path(path: str) -> str:

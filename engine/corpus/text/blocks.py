@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from types import MappingProxyType
 
-from engine.core.characters import drop_invisible
+from engine.core.characters import drop_invisible, replace_radicals
 from engine.core.records import Heading, Page, ReadDocument
 from engine.corpus.text.furniture import remove_furniture
 from engine.corpus.text.hyphens import join_split_words, mark_split_words
@@ -22,6 +22,13 @@ _WORD = re.compile(r"\w+")
 _SPACED_LETTERS = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
 # A faster pattern, which matches in every text with spaced letters, and in some others.
 _MAY_BE_SPACED_LETTERS = re.compile(r"[ \u00a0]\w[ \u00a0]\w[ \u00a0]\w\b")
+# Chinese, Japanese and Korean characters that stand alone between blanks: `請　求　書`, `계 약 서`.
+# Two are a word only if the wide blank of these scripts parts them.
+_CHARACTER = "[\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3]"
+_SPACED_CHARACTERS = re.compile(
+    rf"(?<!{_CHARACTER}){_CHARACTER}(?:(?:\u3000{{1,4}}{_CHARACTER}(?!{_CHARACTER}))+"
+    rf"|(?:[ \u00a0]{{1,4}}{_CHARACTER}(?!{_CHARACTER})){{2,}})"
+)
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
 _MIN_WORDS_OF_SENTENCE = 4
 # Values that recur show a column of categories only if it has at least this many rows.
@@ -33,6 +40,9 @@ _MANY_CELLS = 4
 # The least share of columns that a header names.
 _MIN_NAMED_SHARE = 0.8
 _MAX_HEADER_LENGTH = 60  # characters of a name in a header that is guessed
+_YEAR = re.compile(r"(?:19|20)\d\d")
+# Signs of addresses, which no name of a column has.
+_ADDRESS_SIGNS = ("@", "://")
 _MAX_NAME_LENGTH = 200  # characters of a name that is repeated with each cell
 
 
@@ -176,9 +186,10 @@ def _shorten_name(name: str) -> str:
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row is a header.
 
-    A header names most columns, none of its cells is a number, and the cells of at least one column
-    are of another sort than its name. A doubtful row, as in a table of words alone, is not taken
-    for a header: a wrong header would make every row below it wrong.
+    A header names most columns, none of its cells is a number, unless they are years in order, and
+    the cells of at least one column are of another sort than its name. A doubtful row, as in a
+    table of words alone, is not taken for a header: a wrong header would make every row below it
+    wrong.
     """
     header = rows[0]
     width = max(map(len, rows))
@@ -188,17 +199,23 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     names = [name for name, _ in groupby(filter(None, header))]
     if len(set(names)) < len(names):
         return False
-    if any(len(name) > _MAX_HEADER_LENGTH or not _has_letter(name) for name in names):
+    has_years = _are_years_in_order([name for name in names if not _has_letter(name)])
+    if any(len(name) > _MAX_HEADER_LENGTH for name in names):
         return False
-    has_column_name = False
+    if not has_years and not all(map(_has_letter, names)):
+        return False
+    has_column_name = has_years
     for column, name in enumerate(header):
         if not name:
             continue
         cells = [row[column] for row in rows[1:] if len(row) > column and row[column]]
-        if name in cells:
+        if name in cells or (_YEAR.fullmatch(name) and any(map(_YEAR.fullmatch, cells))):
             return False
         if not has_column_name:
             has_column_name = _is_column_name(name, cells)
+        # A table of two columns may be a list of names and values, such as `Contract: C-4`.
+        if not has_column_name and width >= _MIN_COLUMNS_BELOW_TITLE:
+            has_column_name = _is_above_numbers_or_addresses(name, cells)
     return has_column_name
 
 
@@ -215,6 +232,31 @@ def _is_column_name(name: str, cells: Sequence[str]) -> bool:
         if fewest_words >= _MIN_WORDS_OF_SENTENCE and shortest > 3 * len(name):
             return True
     return len(cells) >= _MIN_ROWS_OF_CATEGORIES and 2 * len(set(cells)) <= len(cells)
+
+
+def _is_above_numbers_or_addresses(name: str, cells: Sequence[str]) -> bool:
+    """Return whether all cells below a name are numbers or addresses, which the name is not.
+
+    The name may hold digits, as does `Q1 2031` above `12.5`.
+    """
+    if cells and _has_letter(name) and all(map(_is_number, cells)):
+        return True
+    for sign in _ADDRESS_SIGNS:
+        if cells and sign not in name and all(sign in cell for cell in cells):
+            return True
+    return False
+
+
+def _are_years_in_order(names: Sequence[str]) -> bool:
+    """Return whether at least two names are years, each the one after or before the last."""
+    if len(names) < 2 or not all(map(_YEAR.fullmatch, names)):
+        return False
+    steps = {int(after) - int(before) for before, after in pairwise(names)}
+    return steps in ({1}, {-1})
+
+
+def _is_number(text: str) -> bool:
+    return _has_digit(text) and not _has_letter(text)
 
 
 def _has_letter(text: str) -> bool:
@@ -286,14 +328,21 @@ def join_pages(pages: Mapping[int, str], beside: Mapping[int, str] = MappingProx
 
 
 def restore_text(text: str) -> str:
-    """Return a text without invisible characters, and without blanks between spaced letters.
+    """Return a text without invisible characters and radicals, or blanks between spaced letters.
 
-    `R E C H N U N G` → `RECHNUNG`.
+    `R E C H N U N G` → `RECHNUNG`, `請　求　書` → `請求書`; see `replace_radicals`.
     """
-    visible = drop_invisible(text)
+    visible = replace_radicals(drop_invisible(text))
     if _MAY_BE_SPACED_LETTERS.search(visible):
-        return _SPACED_LETTERS.sub(_join_letters, visible)
+        visible = _SPACED_LETTERS.sub(_join_letters, visible)
+    if not visible.isascii():
+        visible = _SPACED_CHARACTERS.sub(_join_characters, visible)
     return visible
+
+
+def _join_characters(match: re.Match[str]) -> str:
+    """Return spaced characters as one word."""
+    return "".join(match[0].split())
 
 
 def _join_letters(match: re.Match[str]) -> str:

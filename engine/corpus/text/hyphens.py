@@ -113,10 +113,11 @@ def _is_split_number(line: str, next_line: str, next_part: str) -> bool:
 
     This is the beginning of `next_line`, up to its first blank. Rows of tables are never joined.
     """
-    # The two searches look at the last two characters only, since lines may be long.
-    if _HYPHEN_END.search(line, max(0, len(line) - 2)):
+    # Two searches look at the last two characters only, since lines may be long.
+    last_two = max(0, len(line) - 2)
+    if _HYPHEN_END.search(line, last_two):
         is_split = next_part[0].isdecimal() and not _AMOUNT_END.search(line)
-    elif _SLASH_END.search(line, max(0, len(line) - 2)):
+    elif _SLASH_END.search(line, last_two):
         is_split = next_part[0].isdecimal() or next_part.isupper()
     else:
         is_split = _YEAR.match(next_part) is not None and _DAY_END.search(line) is not None

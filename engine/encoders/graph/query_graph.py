@@ -213,7 +213,7 @@ def _write(encoder: TransformerEncoder, prompt: str, folder: Path) -> None:
     tokenizer.no_padding()
     tokenizer.enable_truncation(encoder.max_tokens, direction=text_model.tokenizer.truncation_side)
     tokenizer.save(str(folder / TOKENIZER))
-    (filler,) = text_model.fill_empty([[]])[0]
+    ((filler,),) = text_model.fill_empty([[]])  # the token of the only row
     write_facts(folder, {"encoder": encoder.fingerprint, "prompt": prompt, "filler": filler})
 
 
@@ -225,6 +225,7 @@ def _compare(encoder: TransformerEncoder, graph: QueryGraph | None, texts: Seque
     samples.append(too_long[:_LONG])
     if graph is None:
         raise ValueError("it cannot be read back")
-    gap = float(np.abs(graph.encode_queries(samples) - encoder.encode_queries(samples)).max())
+    differences = graph.encode_queries(samples) - encoder.encode_queries(samples)
+    gap = float(np.abs(differences).max())
     if not gap < TOLERANCE:
         raise ValueError(f"its vectors differ by {gap:.1g}")

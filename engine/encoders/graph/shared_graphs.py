@@ -175,11 +175,14 @@ def unused_graphs(without: Collection[Path] = ()) -> list[Path]:
         return []
     used: set[str] = set()
     for project in _read_projects():
-        if project not in without:
-            used.update(filter(None, map(_read_pointer, _find_pointers(project))))
-    return sorted(
-        path for path in root.iterdir() if _NAME.fullmatch(path.name) and path.name not in used
-    )
+        if project in without:
+            continue
+        for pointer in _find_pointers(project):
+            name = _read_pointer(pointer)
+            if name is not None:
+                used.add(name)
+    graphs = [path for path in root.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(path for path in graphs if path.name not in used)
 
 
 def forget_unused_projects() -> None:

@@ -91,19 +91,23 @@ def compare_encoders(
     """Measure the project's encoder (without adapter or small model) and the `named` ones.
 
     An encoder is named by a path, by its name in `list_encoders`, or by a server's address with the
-    model's name there after a #. `begin` is called with the name before each trial. The result of
-    an encoder that fails has an `error`. Computed vectors stay in the cache.
+    model's name there after a #. `begin` is called with the name before each trial, empty for the
+    project's own. The result of an encoder that fails has an `error`. Computed vectors stay in the
+    cache.
 
-    Raises NotBuiltError, TooLittleTextError without queries, ProjectBusyError during a run,
-    CancelledError.
+    Raises UsageError for an unknown name, NotBuiltError, TooLittleTextError without queries,
+    ProjectBusyError during a run, CancelledError.
     """
     settings = project.settings()
+    # Before the first trial, which takes long.
+    changes = {name: _list_changes(name, settings.encoder) for name in named}
+    changes[OWN] = {}
     trials: dict[str, EncoderTrial | EngineError] = {}
     with project.locked():
         for name in dict.fromkeys((OWN, *named)):
             begin(name)
             try:
-                trials[name] = _run_trial(project, name, settings.encoder, should_stop)
+                trials[name] = _run_trial(project, changes[name], should_stop)
             except (CancelledError, NotBuiltError, TooLittleTextError):
                 raise
             except EngineError as error:
@@ -115,12 +119,9 @@ def compare_encoders(
 
 
 def _run_trial(
-    project: ProjectFolder, name: str, settings: EncoderSettings, should_stop: Callable[[], bool]
+    project: ProjectFolder, changes: dict[str, Any], should_stop: Callable[[], bool]
 ) -> EncoderTrial:
-    """Measure an encoder in a process of its own. `settings` are the project's."""
-    changes: dict[str, Any] = {}
-    if name != OWN:
-        changes = _list_changes(name, settings)
+    """Measure the project's encoder, with `changes` to [encoder], in a process of its own."""
     arguments = [str(project.path), json.dumps(changes)]
     trial = run_in_subprocess(__name__, arguments, "The trial", should_stop, stderr=None)
     return from_json(EncoderTrial, trial)
@@ -348,10 +349,12 @@ def _measure_speed(
 
 
 def _print_progress(event: Event) -> None:
-    """Write the progress of a trial over the same line of standard error."""
-    if isinstance(event, Progress):
-        text = f"\r  {event.done:,} of {event.total:,} {event.unit}"
-        print(text, end="", file=sys.stderr, flush=True)
+    """Write the progress of a trial over the same line of a terminal, which is empty at the end."""
+    if isinstance(event, Progress) and sys.stderr.isatty():
+        text = f"  {event.done:,} of {event.total:,} {event.unit}"
+        if event.done == event.total:
+            text = " " * len(text) + "\r"
+        print(f"\r{text}", end="", file=sys.stderr, flush=True)
 
 
 def _answer_parent(should_stop: Callable[[], bool], folder: str, changes: str) -> Any:

@@ -197,7 +197,7 @@ def list_entries(archive: ZipFile, length: int) -> dict[str, ZipInfo]:
 
     Raises InputError for what no bundle contains.
     """
-    infos: dict[str, ZipInfo] = {}
+    infos = {}
     for info in archive.infolist():
         name = info.orig_filename
         kind = stat.S_IFMT(info.external_attr >> 16)  # there, ZIP holds the mode of Unix

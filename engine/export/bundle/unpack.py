@@ -72,6 +72,12 @@ class _Bundle:
                 raise damaged_error(f"{name} is not the file that was bundled")
 
 
+def _check_file(file: Path) -> None:
+    """Raise InputError if there is no such file."""
+    if not file.is_file():
+        raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
+
+
 @contextmanager
 def _open_bundle(file: Path, password: Password, place: Path | None = None) -> Iterator[_Bundle]:
     """Yield a bundle whose seal, names and sizes were checked.
@@ -79,8 +85,7 @@ def _open_bundle(file: Path, password: Password, place: Path | None = None) -> I
     `place`: the folder for its decrypted copy. An encrypted bundle without a password has no
     manifest.
     """
-    if not file.is_file():
-        raise InputError(f"There is no file {file}.", "", "Check the path.", code="path-missing")
+    _check_file(file)
     with file.open("rb") as raw:
         digest = verify_seal(raw)
         with _open_archive(raw) as (archive, infos):
@@ -163,6 +168,7 @@ def unbundle(
     contents, DamagedError, UsageError for an existing project or a wrong password, ResourceError if
     the disk is full.
     """
+    _check_file(file)
     final = locate(name)
     ProjectFolder.check_new(final, {})
     if final.parent == projects_root():
@@ -184,7 +190,7 @@ def unbundle(
             raise UsageError(
                 f"{file} has a password.",
                 "None was given.",
-                "Use --password-file, or a terminal, where it asks.",
+                "Use --password-file, or set BMEMBED_BUNDLE_PASSWORD. On a terminal it asks.",
                 code="bundle-password-missing",
             )
         size = sum(entry.bytes for entry in manifest.files.values())

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.core.disk import expand_home
-from engine.core.errors import SettingsError
+from engine.core.errors import SettingsError, unknown_name
 from engine.metrics.bootstrap import Sampling
+from engine.settings.load import format_toml_value
 from engine.settings.section import Section, key
 
 PREFIX = "lab."
@@ -52,7 +53,7 @@ class LabOptions(Section):
 
 
 def parse_options(values: Mapping[str, Any]) -> LabOptions:
-    """Return the options with these values. Raises SettingsError for an unknown or wrong one."""
+    """Return the options with these values. Raises UsageError for an unknown one, SettingsError."""
     from pydantic import ValidationError
 
     try:
@@ -60,19 +61,25 @@ def parse_options(values: Mapping[str, Any]) -> LabOptions:
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            raise unknown_name(
+                "option of the lab", name, LabOptions.model_fields, code="lab-option-invalid"
+            ) from None
         raise SettingsError(
-            f"{PREFIX}{name} cannot be used.",
+            f"{PREFIX}{name} cannot be {format_toml_value(first['input'])}.",
             f"{first['msg']}.",
-            f"The options of the lab are {', '.join(LabOptions.model_fields)}.",
+            "Correct the value.",
             code="lab-option-invalid",
         ) from None
 
 
 def split_options(changes: Mapping[str, Any]) -> tuple[dict[str, Any], LabOptions]:
     """Return the settings among a training's changes, and the options of the lab among them."""
-    settings = {name: value for name, value in changes.items() if not name.startswith(PREFIX)}
+    settings = {}
     options = {}
     for name, value in changes.items():
         if name.startswith(PREFIX):
             options[name.removeprefix(PREFIX)] = value
+        else:
+            settings[name] = value
     return settings, parse_options(options)

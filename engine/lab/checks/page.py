@@ -129,8 +129,11 @@ def _density_charts(data: Mapping[str, Any], twins: set[str]) -> list[tuple[str,
     if not data["similarities"]:
         return []
     systems = without(data["similarities"]["systems"], twins)
-    after = [name for name in (IN_USE, ADAPTED) if name in systems]
-    labels = {name: label_of(name) for name in (BASE, *after[:1])}
+    labels = {BASE: label_of(BASE)}
+    for name in (IN_USE, ADAPTED):
+        if name in systems:
+            labels[name] = label_of(name)
+            break
     return density_charts(data["similarities"], labels)
 
 

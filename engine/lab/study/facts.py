@@ -133,13 +133,15 @@ def _list_perturbed(project: ProjectFolder) -> Labelled:
 
 def _list_texts(perturbed: PerturbedQueries) -> list[dict[str, str]]:
     """Return the texts of each query under the conditions of `CHANGED`, by column."""
-    texts = perturbed.query_set.texts
+    texts = perturbed.query_set.texts  # a block of all queries for each condition
     rows: list[dict[str, str]] = [{} for _ in range(perturbed.queries)]
     for block, condition in enumerate(perturbed.conditions):
-        if condition.kind in CHANGED:
-            start = block * perturbed.queries
-            for number, row in enumerate(rows):
-                row[CHANGED[condition.kind]] = texts[start + number]
+        column = CHANGED.get(condition.kind)
+        if column is None:
+            continue
+        start = block * perturbed.queries
+        for number, row in enumerate(rows):
+            row[column] = texts[start + number]
     return rows
 
 

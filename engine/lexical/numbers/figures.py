@@ -259,8 +259,11 @@ def _read_values(amount: str) -> Iterator[str]:
     ends_in_group = len(last) == 3 and not amount.startswith("0") and marks[-1] == marks[0]
     if ends_in_group:
         yield f"{whole}{last}.0"
-    if not ends_in_group or marks in (".", ","):
-        yield f"{whole.lstrip('0') or '0'}.{last.rstrip('0') or '0'}"
+    may_end_in_decimals = not ends_in_group or marks in (".", ",")
+    if may_end_in_decimals:
+        whole = whole.lstrip("0") or "0"
+        decimals = last.rstrip("0") or "0"
+        yield f"{whole}.{decimals}"
 
 
 def _read_days(compound: str) -> Iterator[date]:

@@ -111,7 +111,9 @@ def find_neighbours(compounds: Sequence[str], place: int) -> tuple[str, str]:
     after = compounds[place + 1 : place + 3]
     words_before = [compound for compound in before if compound not in _PARTICLES]
     words_after = [compound for compound in after if compound not in _PARTICLES]
-    return (words_before or [""])[-1], (words_after or [""])[0]
+    nearest_before = words_before[-1] if words_before else ""
+    nearest_after = words_after[0] if words_after else ""
+    return nearest_before, nearest_after
 
 
 @lru_cache(maxsize=50_000)

@@ -60,8 +60,9 @@ def locate_chunks(text: str, chunks: Iterable[tuple[int, str]]) -> list[Position
     positions: list[Position] = []
     for start, chunk in chunks:
         offset = start + len(chunk) - len(chunk.lstrip())
+        line = bisect_left(line_ends, offset) + 1
         page = bisect_left(page_ends, offset) + 1 if page_ends else None
-        positions.append((bisect_left(line_ends, offset) + 1, page))
+        positions.append((line, page))
     return positions
 
 

@@ -226,7 +226,9 @@ class FileTables(ArtifactTables):
         updates = ", ".join(f"{column} = excluded.{column}" for column in columns)
         sql = f"""INSERT INTO files ({", ".join(columns)}) VALUES ({placeholders(columns)})
             ON CONFLICT (source, path) DO UPDATE SET {updates} RETURNING id"""
-        return int(self._fetch(sql, [getattr(record, column) for column in columns])[0][0])
+        values = [getattr(record, column) for column in columns]
+        (row,) = self._fetch(sql, values)
+        return int(row[0])
 
     def set_modified(self, file_id: int, modified: float) -> None:
         """Set a file's time of change (seconds since 1970) when its content is the same."""

@@ -125,7 +125,7 @@ def _find_unknown_part(foreign: sqlite3.Connection, known: set[tuple[str, str]])
     for kind, name, page in foreign.execute(_ALL).fetchall():
         is_known = (kind, name) in known or name.startswith("sqlite_")
         # Views, triggers and virtual tables have no page of their own.
-        if not (is_known and page) or foreign.execute(_COMPUTED, (name,)).fetchone():
+        if not is_known or not page or foreign.execute(_COMPUTED, (name,)).fetchone():
             return f"the {kind} {name!r}"
     return ""
 

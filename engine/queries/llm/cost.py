@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from engine.core.text import format_count
+
 MEASURED = 3  # Chunks answered in a run before it estimates the time for all of them.
 HOUR = 3600.0
 
@@ -56,7 +58,8 @@ class Pace:
             seconds = f"{self.seconds_per_chunk:.2f} s"
         else:
             seconds = "less than 0.01 s"
-        return f"{seconds} and {queries:.1f} queries per chunk, measured on {self.chunks} chunks"
+        chunks = format_count(self.chunks, "chunk")
+        return f"{seconds} and {queries:.1f} queries per chunk, measured on {chunks}"
 
 
 @dataclass

@@ -24,7 +24,7 @@ from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.safe import SafeOptions
 from engine.core.errors import EngineError
-from engine.core.messages.project import Exported, Purged
+from engine.core.messages.project import Exported, ExportNote, Purged
 from engine.core.messages.wire import to_json
 from engine.export.kinds import ALL, DEFAULT, KINDS
 from engine.export.take import export_project
@@ -90,10 +90,33 @@ def test_the_usual_parts_are_exported_by_enter_alone(
         return shown
 
     shown = drive(story, finished_project)
-    made = tmp_path / "handbook-model"
+    made = tmp_path / "handbook-encoder"
     assert (made / "README.md").is_file()
     assert json.loads((made / "manifest.json").read_text())["kinds"] == ["adapter", "model"]
     assert f"✓{made}:" in shown
+
+
+@pytest.mark.parametrize("lines", [3, 60])
+def test_all_that_is_said_of_an_export_can_be_read(
+    finished_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    note = ExportNote("model-base", "\n".join(f"line {n}" for n in range(lines)), "the end")
+    exported = Exported(tmp_path / "taken", ("model",), (), 1, 1, notes=(note,))
+
+    async def command(*_: str) -> Any:
+        return to_json(exported)
+
+    monkeypatch.setattr(export, "run_command", command)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await _export_dialog(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: screen.outcome, "what was exported")
+        await until(pilot, lambda: screen.query_one("#cancel").has_focus, "the way out")
+        await pilot.press("shift+tab", "end")
+        await until_text(pilot, "the end")
+
+    drive(story, finished_project, size=(80, 24))
 
 
 def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(
@@ -149,9 +172,9 @@ def test_what_the_engine_refuses_can_be_put_right(finished_project: Path, tmp_pa
 
 
 def test_a_folder_is_offered_that_is_not_there_yet(tmp_path: Path) -> None:
-    assert export.find_free_folder("handbook") == str(tmp_path / "handbook-model")
-    (tmp_path / "handbook-model").mkdir()
-    assert export.find_free_folder("handbook") == str(tmp_path / "handbook-model-2")
+    assert export.find_free_folder("handbook") == str(tmp_path / "handbook-encoder")
+    (tmp_path / "handbook-encoder").mkdir()
+    assert export.find_free_folder("handbook") == str(tmp_path / "handbook-encoder-2")
 
 
 async def _ask_to_remove(pilot: Pilot[Any], answer: str) -> None:

@@ -15,7 +15,7 @@ from textual.widgets import OptionList
 
 from bmembed_tui.home.here import find_current_folder, open_project_over
 from bmembed_tui.home.recents import remember
-from bmembed_tui.home.screen import HERE
+from bmembed_tui.home.screen import HERE, INDENT
 from bmembed_tui.steps.search.hit_list import QueryInput
 from engine.project.folder import ProjectFolder
 
@@ -77,10 +77,10 @@ def test_the_project_used_last_of_several_over_the_folder_is_opened(
         await until(pilot, lambda: not pilot.app.workers, "the look at the projects")
         return str(pilot.app.screen.query_one("#home-choices", OptionList).get_option(HERE).prompt)
 
-    assert re.search(r" two\W.* 2$", drive(shown, size=(200, 40)))
+    assert re.search(r" two\W.* 2\W", drive(shown, size=(200, 40)))
     assert open_project_over(papers) == made[1]
     remember(made[0].path)
-    assert re.search(r" one\W.* 2$", drive(shown, size=(200, 40)))
+    assert re.search(r" one\W.* 2\W", drive(shown, size=(200, 40)))
     assert open_project_over(papers) == made[0]
 
 
@@ -96,6 +96,11 @@ def test_a_project_that_the_folder_has_is_named_before_enter(
     assert "landlord-files" not in drive(shown)
     ProjectFolder.create(projects / "landlord-files", {"corpus": {"paths": [str(papers)]}})
     assert "landlord-files" in drive(shown)
+    # In a narrow terminal, continuation rows are indented below the choice.
+    first, *others = drive(shown, size=(60, 24)).splitlines()
+    assert len(first) - len(first.lstrip()) == 2
+    assert {len(row) - len(row.lstrip()) for row in others} == {INDENT}
+    assert "".join(others).replace(" ", "").endswith(str(papers))
 
 
 def test_a_key_searches_the_folder_that_the_app_was_started_in_and_takes_what_is_typed_meanwhile(

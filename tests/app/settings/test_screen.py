@@ -211,6 +211,8 @@ def test_enter_on_a_value_that_was_not_changed_changes_nothing(new_project: Path
         await find(pilot, "encoder.model")
         await pilot.press("enter")
         assert value_of(screen).value == "a\ufffdb c"
+        await pilot.pause()
+        assert value_of(screen).region.height == 1
         await pilot.press("enter")
         await until(pilot, lambda: not value_of(screen).display, "the field to be closed")
         assert not screen.query_one(ChangeLine).waiting

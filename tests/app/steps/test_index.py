@@ -23,7 +23,7 @@ from engine.core.messages.project import ProjectStatus, StageState
 def status(index: str = "done", rank: str = "done") -> ProjectStatus:
     stages = (
         StageState("index", index, "its settings changed"),
-        StageState("rank", rank, "what it builds on is stale"),
+        StageState("rank", rank, "generate is stale"),
     )
     return ProjectStatus(counts={"chunks": 571, "queries": 295}, stages=stages)
 

@@ -131,6 +131,12 @@ def test_curves_of_nothing_of_one_point_and_of_no_numbers() -> None:
     assert "●" in constant
 
 
+@pytest.mark.parametrize(("steps", "ticks"), [(1, ["0", "1"]), (2, ["0", "1", "2"])])
+def test_steps_are_numbered_by_whole_numbers(steps: int, ticks: list[str]) -> None:
+    (shown,) = charted(Curve("f", falling(steps)), size=(120, 24))
+    assert shown.splitlines()[-1].split() == ticks
+
+
 def test_a_chart_that_is_given_many_curves_at_once_makes_its_drawings_once() -> None:
     async def run() -> int:
         app = ChartApp()

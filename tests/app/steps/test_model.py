@@ -388,7 +388,7 @@ def test_the_effect_of_a_change_names_the_steps() -> None:
             "The backend gguf needs a language model.",
             "llm-not-chosen",
         ),
-        StageChange("rank", "done", "stale", "what it builds on is stale"),
+        StageChange("rank", "done", "stale", "generate is stale"),
         StageChange("train", "stale", "done", "up to date"),
     ]
     stale, again, problem = format_effect(stages).plain.splitlines()

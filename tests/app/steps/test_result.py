@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from fixtures import pictures
 from fixtures.app import drive, opened, screen_text, text_of, until
+from fixtures.shown_numbers import numbers
 from rich.cells import cell_len
 from textual.binding import Binding
 from textual.pilot import Pilot
 
 from bmembed_tui.client.in_app import NEXT_STEP_KEYS
 from bmembed_tui.client.project_status import STEPS
+from bmembed_tui.client.run_state import RunState, StageRun
+from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.result.interval_chart import draw_interval, draw_interval_chart
 from bmembed_tui.steps.result.model import Figure, explain_outdated, format_caution, list_figures
 from bmembed_tui.steps.result.pane import NOTHING, SIGNS, ResultPane, format_verdict
 from engine.core.errors import DamagedError
+from engine.core.events import Progress
 from engine.core.figures import Difference, Interval
 from engine.core.messages.project import ProjectStatus, StageState
 from engine.core.messages.report import (
@@ -328,6 +333,29 @@ def test_before_an_evaluation_the_step_explains_it(new_project: Path) -> None:
         assert pilot.app.focused is screen.query_one("#result #primary")
 
     drive(story, new_project, size=(80, 24))
+
+
+def test_how_far_a_comparison_is_stands_above_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    monkeypatch.setattr(ProjectScreen, "is_busy", True)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        screen.go("result")
+        pane = screen.query_one(ResultPane)
+        await until(pilot, lambda: screen.pane is pane and pane.query("#outdated"), "the step")
+        counted = Progress(stage="evaluate", done=8, total=300, unit="chunks (adapted)")
+        for stage, figures in (("evaluate", [8, 300]), ("train", [])):
+            pane.host.run_state = RunState(
+                current=stage, stages={stage: StageRun(stage, progress=counted)}
+            )
+            pane.show_run(pane.host.run_state)
+            await pilot.pause()
+            assert numbers(text_of(pilot, "#outdated")) == figures
+
+    drive(story)
 
 
 def test_an_error_of_the_report_is_shown_once(finished_project: Path) -> None:

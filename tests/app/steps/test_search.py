@@ -165,7 +165,8 @@ def test_why_shows_each_rankers_part_and_what_the_adapter_did(finished_project: 
         for ranker, line in zip(
             ("bm25", "semantic"), text_of(pilot, "#why-rankers").splitlines(), strict=False
         ):
-            assert numbers(line)[0] == first.rankers[ranker].rank
+            ranked = first.rankers[ranker]
+            assert numbers(line)[0] == ranked.document_rank
             assert f" {first.shares[ranker]:.0%} " in line
         assert sum(first.shares.values()) == pytest.approx(1)
 
@@ -348,6 +349,41 @@ def test_hits_by_meaning_come_by_themselves_while_documents_are_embedded(
             lambda: any("semantic" in hit.rankers for hit in pane.active_list.hits),
             "hits by meaning",
         )
+
+    drive(story)
+
+
+def test_lists_side_by_side_are_of_the_same_state_of_an_index_that_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+    monkeypatch.setattr(search_pane, "AGAIN", 3600.0)
+    progress = ["early"]
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        answer = screen.client.call
+
+        async def call(method: str, **params: Any) -> Any:
+            found = await answer(method, **params)
+            if method != "search":
+                return found
+            return {**found, "notes": [progress[0]]}
+
+        monkeypatch.setattr(screen.client, "call", call)
+        screen.run_state.current = "embed"
+        pane = await searching(pilot)
+        pane.search_for(scripted.QUERY)
+        await answered(pilot, pane)
+        assert pane.searching.answers["hybrid"].note == "early"
+        progress[0] = "late"
+        await pilot.press("f8")
+        await until(pilot, lambda: not pane.searching.pending, "the answers")
+        assert [pane.searching.answers[mode].note for mode in MODES] == ["late"] * 3
+        screen.run_state.current = ""
+        progress[0] = "over"
+        await pilot.press("f5")
+        assert not pane.searching.pending  # nothing grows: the answers are kept
 
     drive(story)
 

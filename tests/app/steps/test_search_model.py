@@ -257,13 +257,8 @@ def test_the_snippets_rows_with_most_marks_are_shown() -> None:
 @pytest.mark.parametrize(
     ("in_use", "ranks", "figures"),
     [
-        # the rank by the encoder in use stands in the line above
-        (
-            "interpolated-0.75",
-            RankComparison(14, None, 3),
-            [0.75, 14],
-        ),  # its own weight, base's rank
-        ("adapted", RankComparison(3, 0.25, 1204, 0.5), [3, 0.25]),  # rank, cosine
+        ("interpolated-0.75", RankComparison(14, None, 3), [0.75, 14, 3]),  # weight, ranks
+        ("adapted", RankComparison(3, 0.25, 1204, 0.5), [3, 1204, 0.25, 0.5]),  # ranks, cosines
         ("base", RankComparison(3, None, 3), []),
         ("adapted", RankComparison(None, None, 3), []),
         ("adapted", RankComparison(), []),
@@ -290,6 +285,17 @@ def test_shares_are_drawn() -> None:
     assert (numbers(without), format_bar(0.25, BAR_COLUMNS) in without) == ([25], True)
     assert with_rank.index("█") == without.index("█")
     assert numbers(format_ranker("semantic", hit(shares={}), nothing)) == []
+
+
+def test_the_rank_of_a_hit_grouped_by_document_is_that_of_its_document() -> None:
+    rankers = {"bm25": {"rank": 9, "score": 6.87, "document_rank": 4}}
+    known = RankComparison(14, 0.5, 30, 0.4125)
+    assert numbers(format_ranker("bm25", hit(rankers=rankers), None)) == [4, 6.87, 75]
+    # The encoder is asked for the rank of the passage alone.
+    of_passage = format_ranker("semantic", hit(rankers=rankers), known)
+    of_document = format_ranker("bm25", hit(rankers=rankers), known)
+    assert of_passage.split()[:2] != of_document.split()[:2]
+    assert format_ranker("bm25", hit(), known).split()[0] == of_document.split()[0]
 
 
 def test_a_ranker_without_a_share_in_a_hit_shows_its_known_rank() -> None:
@@ -429,9 +435,10 @@ def test_a_date_that_the_request_refuses_is_an_error_of_the_answer() -> None:
 
 def test_the_end_of_embedding_is_announced() -> None:
     run = RunState(current="embed", stages={"embed": StageRun("embed")})
-    begun = format_embedding(run)
+    begun = format_embedding(run, is_first=True)
     run.stages["embed"].progress = Progress(stage="embed", done=7, total=7, unit="chunks")
-    assert format_embedding(run) != begun
+    assert format_embedding(run, is_first=True) != begun
+    assert format_embedding(run, is_first=True) != format_embedding(run, is_first=False)
 
 
 def test_without_hits_the_words_are_not_blamed_alone_where_filters_are_set() -> None:

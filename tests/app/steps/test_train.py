@@ -87,6 +87,9 @@ def test_numbers_of_a_training_at_work() -> None:
     assert format_bar(0.3) in shown
     line, *_ = text_of(status("to do", running=True), state, requested="stopping").splitlines()
     assert (numbers(line), "stopping" in line) == ([30, 100, 30], True)
+    state = run_of(BEGUN, replace(step(100, 1.0), seconds_left=0.0))
+    line, *_ = text_of(status("to do", running=True), state).splitlines()
+    assert numbers(line) == [100, 100, 100]  # no time is left
 
 
 @pytest.mark.parametrize("synthetic", [False, True])

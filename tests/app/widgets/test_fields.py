@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from typing import Any
 
 from textual import events
 from textual.app import App, ComposeResult
+from textual.screen import Screen
 
-from bmembed_tui.widgets.fields import Field
+from bmembed_tui.widgets.fields import Field, PathField
 
 
 class Form(App[None]):
@@ -31,3 +34,48 @@ def test_keys_that_come_at_once_edit_in_their_order() -> None:
         == "dcbe"
     )
     assert asyncio.run(typed("x", "y", "ctrl+u", "a", "b", "left", "ctrl+k", "c")) == "ac"
+
+
+def test_a_letter_lays_nothing_out_but_a_field_that_appears_does() -> None:
+    async def story() -> tuple[list[Screen[Any]], list[int]]:
+        app = Form()
+        async with app.run_test(size=(20, 5)) as pilot:
+            field = app.query_one(Field)
+            await pilot.press("a")
+            await pilot.pause()
+            layouts: list[Screen[Any]] = []
+            signal = app.screen.screen_layout_refresh_signal
+            signal.subscribe(app, layouts.append, immediate=True)
+            await pilot.press(*"bcdefghijklmnopqrstuvwxyz")
+            signal.unsubscribe(app)
+            assert field.scroll_offset.x == 27 - 20  # the cursor stays in sight
+            heights = []
+            for display in (False, True):
+                field.display = display
+                await pilot.pause()
+                heights.append(field.region.height)
+            return layouts, heights
+
+    assert asyncio.run(story()) == ([], [0, 1])
+
+
+def test_a_path_is_pasted_without_quotes_and_address(tmp_path: Path) -> None:
+    folder = tmp_path / "a föld er"
+    folder.mkdir()
+
+    class PathForm(App[None]):
+        def compose(self) -> ComposeResult:
+            yield PathField()
+
+    async def pasted(text: str) -> str:
+        app = PathForm()
+        async with app.run_test() as pilot:
+            field = app.query_one(PathField)
+            app.post_message(events.Paste(text))
+            await pilot.pause()
+            await pilot.press("x")  # what is typed next comes after it
+            return field.value
+
+    for text in (str(folder), f"'{folder}'", f'"{folder}"\n', folder.as_uri()):
+        assert asyncio.run(pasted(text)) == f"{folder}x"
+    assert asyncio.run(pasted("'no path'")) == "'no path'x"

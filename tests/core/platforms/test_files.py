@@ -301,4 +301,6 @@ def test_junctions_of_windows_are_links(tag: int, *, link: bool) -> None:
 def test_files_that_are_stored_online_only(tmp_path: Path) -> None:
     assert files.is_online_only(SimpleNamespace(st_file_attributes=0x400020))
     assert not files.is_online_only(SimpleNamespace(st_file_attributes=0x20))
+    assert files.is_online_only(SimpleNamespace(st_flags=0x40000020))
+    assert not files.is_online_only(SimpleNamespace(st_flags=0x20))
     assert not files.is_online_only(tmp_path.stat())

@@ -109,3 +109,28 @@ def test_a_card_with_the_parts_of_a_name_alone_is_called_by_them(tmp_path: Path)
 def test_a_file_without_entries_is_empty(tmp_path: Path) -> None:
     with unreadable("empty"):
         opened(tmp_path, "a.vcf", b"##fileformat=VCFv4.2\n#CHROM\tPOS\n")
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ("DESCRIPTION:<p>Agenda</p>Point one<br>M&uuml;ller", "Agenda\n\nPoint one\nMüller"),
+        ("X-ALT-DESC;FMTTYPE=text/html:<html><body>Agenda</body></html>", "Agenda"),
+        ("X-ALT-DESC;FMTTYPE=text/html:<b>Agenda</b>\r\nDESCRIPTION:Agenda", "Agenda"),
+    ],
+)
+def test_descriptions_in_html_are_read(tmp_path: Path, lines: str, text: str) -> None:
+    source = f"BEGIN:VEVENT\r\nSUMMARY:Visit\r\n{lines}\r\nEND:VEVENT\r\n"
+    found = only(opened(tmp_path, "a.ics", source.encode()))
+    assert found.text == f"Summary: Visit\nDescription: {text}"
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [("J=FCrgen L=F6w", "Jürgen Löw"), ("J=C3=BCrgen", "Jürgen"), ("J=81rgen", "J\ufffdrgen")],
+)
+def test_a_card_without_a_charset_is_western_or_in_utf_8(
+    tmp_path: Path, value: str, name: str
+) -> None:
+    card = f"BEGIN:VCARD\r\nFN;ENCODING=QUOTED-PRINTABLE:{value}\r\nEND:VCARD\r\n"
+    assert only(opened(tmp_path, "a.vcf", card.encode())).title == name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -238,3 +239,50 @@ def test_a_likely_encoding_of_few_letters_is_kept() -> None:
     text = "Łódź;Zażółć\n"
     assert decode(text.encode("cp1250"), PATH)[0] == text
     assert decode("Maße: 5 m²".encode("cp1252"), PATH)[0] == "Maße: 5 m²"
+
+
+FRAMED = "╔══════════════╗\n║ Prüfprotokoll ║\n╚══════════════╝\nDie Öle der Getriebe.\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("cp437", FRAMED),
+        ("cp850", FRAMED),
+        ("cp852", "┌──────┐\n│ Łódź │\n└──────┘\nZażółć gęślą jaźń.\n"),
+        ("cp866", "┌───────┐\n│ Отчёт │\n└───────┘\nПроверка насоса завершена.\n"),
+    ],
+)
+def test_frames_show_a_text_of_dos(encoding: str, text: str) -> None:
+    assert decode(text.encode(encoding), PATH)[0] == text
+
+
+def test_western_lines_within_utf_8_are_read() -> None:
+    data = "Prüfung über Käse\n".encode() * 2 + "Müller, Großöde, Übung, à\n".encode("cp1252")
+    text = "Prüfung über Käse\n" * 2 + "Müller, Großöde, Übung, \ufffd\n"
+    assert decode(data, PATH)[0] == text
+    halves = "Prüfung über Käse ".encode() + b"Pr\xc3fung \xd1f \xcfa"
+    assert decode(halves, PATH)[0] == "Prüfung über Käse Pr\ufffdfung \ufffdf \ufffda"
+
+
+PICTURE = "data:image/png;base64," + "iVBORw0KGgo/" * 40
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (f"A ![plan]({PICTURE}) of it", "A ![plan]() of it"),
+        (f"[image1]: <{PICTURE}>\nEnd", "[image1]: <>\nEnd"),
+        (json.dumps({"a": PICTURE}).replace("/", "\\/"), '{"a": ""}'),
+        ("data:image/png;base64,iVBORw0KGgo= is short", None),
+    ],
+)
+def test_pictures_within_a_text_are_left_out(source: str, text: str | None) -> None:
+    assert decode(source.encode(), PATH)[0] == (text or source)
+
+
+@pytest.mark.parametrize("label", ["", "iso-8859-1", "utf-8"])
+def test_control_characters_of_latin_1_are_windows_characters(label: str) -> None:
+    data = "The pier\x92s price: 5 \x80, caf\u00e9".encode()
+    decoded = decode_as(data, label, PATH) if label else decode(data, PATH)
+    assert decoded[0] == "The pier\u2019s price: 5 \u20ac, caf\u00e9"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fixtures import office
 from fixtures.compound_writer import compound_file
+from fixtures.errors import unreadable
 from fixtures.local_zone import in_zone
 
 from engine.core.records import ReadDocument
@@ -507,3 +508,174 @@ def test_paragraphs_quotes_and_signatures_stay_apart(
     parameters = "format=flowed; delsp=yes"
     mail = f"{HEADER}Content-Type: text/plain; charset=utf-8; {parameters}\n\n{body}"
     assert read(tmp_path, mail.replace("\n", line_end))[0] == text
+
+
+PACKED_MAIL = (
+    HEADER + "Bcc: Eva <eva@quay.example>\nContent-Type: text/plain; charset=utf-8\n"
+    "Content-Transfer-Encoding: base64\n\n" + b64encode("Der Kai über Nacht".encode()).decode()
+).encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.eml", b"\xef\xbb\xbf" + PACKED_MAIL),
+        ("a.eml", PACKED_MAIL.replace(b"\n", b"\r\r\n")),
+        ("a.emlx", b"%d     \n%s<?xml version='1.0'?><plist/>" % (len(PACKED_MAIL), PACKED_MAIL)),
+    ],
+)
+def test_a_mail_in_a_frame_is_read(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    (document,) = read_everything(tmp_path / name, "eml")
+    assert isinstance(document, ReadDocument)
+    assert (document.title, document.format) == ("Piers", "eml")
+    assert document.text == (
+        "Subject: Piers\nFrom: ada@quay.example\nBcc: Eva <eva@quay.example>\n"
+        "Date: Tue, 04 Mar 2031 05:06:07 +0000\n\nDer Kai über Nacht"
+    )
+
+
+def test_mails_that_were_deleted_in_thunderbird_are_left_out(tmp_path: Path) -> None:
+    def stored(status: str, subject: str) -> str:
+        return (
+            f"From - Mon Mar  3 10:00:00 2031\nX-Mozilla-Status: {status}\n"
+            f"X-Mozilla-Status2: 00800000\nSubject: {subject}\n\nX-Mozilla-Status: 0008\n\n"
+        )
+
+    path = tmp_path / "Inbox"
+    path.write_text(stored("0001", "kept") + stored("0009", "deleted") + stored("0010", "other"))
+    documents = list(read_everything(path, "mbox"))
+    assert [
+        (found.member, found.title) for found in documents if isinstance(found, ReadDocument)
+    ] == [
+        ("0001.eml", "kept"),
+        ("0003.eml", "other"),
+    ]
+    path.write_text(stored("0009", "deleted"))
+    with unreadable("empty"):
+        list(read_everything(path, "mbox"))
+
+
+def test_recipients_of_a_message_have_their_addresses(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg())
+    streams = {name: opened.read(name) for name in opened.names()}
+    streams = {name: data for name, data in streams.items() if not name.startswith("__recip")}
+    people = (
+        ("Bo Quay", "bo@quay.example", "/O=QUAY/CN=BO", 1),
+        ("'eva@quay.example'", "", "eva@quay.example", 0x10000001),
+        ("Cy", "", "/O=QUAY/CN=CY", 2),
+        ("Dee", "dee@quay.example", "", 3),
+    )
+    for number, (name, smtp, address, kind) in enumerate(people):
+        folder = f"__recip_version1.0_#{number:08X}/"
+        for code, text in (("3001", name), ("39FE", smtp), ("3003", address)):
+            streams[f"{folder}__substg1.0_{code}001F"] = text.encode("utf-16-le")
+        streams[f"{folder}__properties_version1.0"] = bytes(8) + struct.pack(
+            "<IIQ", 0x0C150003, 6, kind
+        )
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    lines = document.text.split("\n")
+    assert [line for line in lines if line.startswith(("To:", "Cc:", "Bcc:"))] == [
+        "To: Bo Quay <bo@quay.example>; eva@quay.example",
+        "Cc: Cy",
+        "Bcc: Dee <dee@quay.example>",
+    ]
+
+
+def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) -> None:
+    for start, format in ((b"Delivered-To: bo@quay.example\n", "eml"), (b"", "txt")):
+        (tmp_path / "original_msg.txt").write_bytes(start + PACKED_MAIL)
+        (document,) = read_everything(tmp_path / "original_msg.txt", "txt")
+        assert isinstance(document, ReadDocument)
+        assert document.format == format
+
+
+def test_lists_of_the_files_of_a_saved_page_are_no_text(tmp_path: Path) -> None:
+    listed = part("text/xml", '<xml><o:File HRef="a.css"/></xml>')
+    page = several("related", part("text/html", "<p>Piers"), listed)
+    assert read(tmp_path, page, "a.mhtml") == ("Piers", [])
+
+
+def attached(name: str, **fields: str) -> Message:
+    made = part("application/octet-stream", b"\0\1", **fields)
+    made["Content-Disposition"] = f'attachment; filename="{name}"'
+    return made
+
+
+def test_a_mail_names_attached_files_that_are_not_read(tmp_path: Path) -> None:
+    message = several(
+        "mixed",
+        part("text/plain", "The piers."),
+        attached("Ground floor 4711.dwg"),
+        attached("harbour.JPG"),
+        attached("logo.png", Content_ID="<a@b>"),
+        attached("image001.png"),
+        attached("smime.p7s"),
+        attached("plan.txt"),
+    )
+    path = tmp_path / "a.eml"
+    path.write_bytes((HEADER + message.as_string()).encode())
+    document = next(read_everything(path, "eml"))
+    assert isinstance(document, ReadDocument)
+    header = document.text.partition("\n\n")[0].split("\n")
+    assert header[-1] == "Attachments: Ground floor 4711.dwg, harbour.JPG"
+
+
+def test_a_message_names_attached_files_that_are_not_read(tmp_path: Path) -> None:
+    names = ("plan.dwg", "a.jpg", "harbour.jpg", "plan.txt")
+    opened = CompoundFile(office.msg(dict.fromkeys(names, b"\0\1")))
+    streams = {name: opened.read(name) for name in opened.names()}
+    streams["__attach_version1.0_#00000001/__substg1.0_3712001F"] = "a@b".encode("utf-16-le")
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    assert "\nAttachments: plan.dwg, harbour.jpg\n" in document.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines"),
+    [
+        (
+            "IPM.Contact",
+            ["Organization: Quay Ltd", "Telephone: 040 12, 0171 3", "Email: ada@quay.example"],
+        ),
+        (
+            "IPM.Appointment",
+            [
+                "Location: Pier 3",
+                "Start: 2031-03-04 05:00:00+00:00",
+                "End: 2031-03-04 06:00:00+00:00",
+            ],
+        ),
+        ("IPM.Note", []),
+    ],
+)
+def test_what_a_contact_and_an_appointment_of_outlook_hold_is_read(
+    tmp_path: Path, kind: str, lines: list[str]
+) -> None:
+    texts = {"001A": kind, "0037": "Visit"}
+    if kind == "IPM.Contact":
+        texts |= {
+            "3A16": "Quay Ltd",
+            "3A08": "040 12",
+            "3A1C": "0171 3",
+            "8001": "ada@quay.example",
+        }
+    else:
+        texts |= {"8002": "Pier 3"}
+    streams = {f"__substg1.0_{id}001F": text.encode("utf-16-le") for id, text in texts.items()}
+    # The names of 8000 (a text), 8001 to 8004, and a part of one.
+    names = ((12, 3, 0), (0x8083, 6, 1), (0x8208, 4, 2), (0x820D, 4, 3), (0x820E, 4, 4))
+    entries = b"".join(struct.pack("<IHH", *name) for name in names) + b"\0\0\0"
+    streams["__nameid_version1.0/__substg1.0_00030102"] = entries
+    # 2031-03-04 05:00, and an hour later, in units of 0.1 µs since 1601.
+    ticks = 135748404000000000
+    times = ((0x80030040, ticks), (0x80040040, ticks + 3600 * 10**7))
+    numbers = b"".join(struct.pack("<IIQ", tag, 6, value) for tag, value in times)
+    streams["__properties_version1.0"] = bytes(32) + (b"" if kind == "IPM.Contact" else numbers)
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    assert document.text.split("\n") == ["Subject: Visit", *lines]

@@ -258,6 +258,19 @@ def test_files_in_winmail_dat_are_read(tmp_path: Path, content_type: bytes) -> N
     assert (other.member, other.kind) == ("winmail.dat/plan.xyz", "unsupported")
 
 
+def test_the_mail_in_a_renamed_winmail_dat_is_read(tmp_path: Path) -> None:
+    packed = tnef({"a.txt": b"The heron list."}, b"The tern nests.")
+    named = mail_with(packed, b"See.", b"application/octet-stream")
+    (tmp_path / "a.eml").write_bytes(named.replace(b"=winmail.dat", b"=ATT1.bin"))
+    mail, inner, document = read_everything(tmp_path / "a.eml", "eml")
+    assert isinstance(mail, ReadDocument)
+    assert mail.text.endswith("\n\nSee.")
+    assert isinstance(inner, ReadDocument)
+    assert (inner.member, inner.text) == ("ATT1.bin", "Subject: Piers\n\nThe tern nests.")
+    assert isinstance(document, ReadDocument)
+    assert (document.member, document.text) == ("ATT1.bin/a.txt", "The heron list.")
+
+
 PAGE_OF_MAIL = b"<html><body><p>The tern <b>nests</b>.</p></body></html>"
 
 

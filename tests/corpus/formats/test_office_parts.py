@@ -25,7 +25,12 @@ def test_the_text_of_a_chart_a_drawing_or_embedded_html_is_found(
         '<c:x xmlns:c="urn:c"><c:pt><c:v>Wharves</c:v></c:pt><c:pt><c:v>4.2999999999999998</c:v></c:pt>'  # noqa: E501
         "<c:pt><c:v>Wharves</c:v></c:pt></c:x>"
     )
+    waterfall = (
+        '<cx:chartSpace xmlns:cx="urn:cx" xmlns:a="urn:a"><cx:pt idx="0">Wharves</cx:pt>'
+        "<cx:tx><cx:v>Dues</cx:v></cx:tx><a:p><a:r><a:t>Income</a:t></a:r></a:p></cx:chartSpace>"
+    )
     for name, source, part, content, text in (
+        ("e.pptx", office.pptx(), "ppt/charts/chartEx1.xml", waterfall, "Wharves\nDues\nIncome"),
         ("a.xlsx", office.xlsx(), "xl/drawings/drawing1.xml", drawing, "The tern."),
         ("b.docx", office.docx(), "word/charts/chart1.xml", chart, "Wharves\n4.3"),
         ("c.docx", office.docx(), "word/afchunk.htm", "<p>The gull.</p>", "The gull."),

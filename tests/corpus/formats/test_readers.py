@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.formats.markdown import find_headings
+from engine.corpus.formats.opening import read_everything
 
 
 def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:
@@ -86,6 +87,9 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
         ("a.txt", "\x0cPump\tmanual\x0cText.", "Pump manual"),
         ("my_long-report.txt", "x" * 150 + "\nshort", "My long report"),
         ("b.txt", "-----\nTitle", "B"),
+        ("with_bo.txt", "12.03.31, 14:22 - Anna: Hello", "With bo"),
+        ("_chat.txt", "[12.03.31, 14:22:31] Anna: Hello", "Chat"),
+        ("a.txt", "10:30 Meeting with Bo", "10:30 Meeting with Bo"),
         ("c.md", "# The *first* [one](http://x)\n\ntext\n# Second", "The first one"),
         ("d.md", "## Only two\ntext", "D"),
         ("e.md", '---\ntitle: "Front: matter"\ntags: [a]\n---\n# Heading\n', "Front: matter"),
@@ -123,6 +127,14 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
         ("`a*b*c` and ``x\\_y``", "`a*b*c` and ``x\\_y``"),
         ("```\na*b*c &uuml;\n```\na*b*c", "```\na*b*c &uuml;\n```\nabc"),
         ("~~~ py\na*b*c", "~~~ py\na*b*c"),
+        ("H<sub>2</sub>O, H~2~O, ~~gone~~, ~/a", "H2O, H2O, ~~gone~~, ~/a"),
+        (
+            "5 m<sup>2</sup>, surety<sup>1</sup>, x^2^, 2^8 and 2^9",
+            "5 m², surety¹, x², 2^8 and 2^9",
+        ),
+        ("inter<b>lock</b>ing, a <b>b</b>, a<b and c>d", "interlocking, a <b>b</b>, a<b and c>d"),
+        ("| one<br>two<br/>three |", "| one two three |"),
+        ("`H<sub>2</sub>O`", "`H<sub>2</sub>O`"),
     ],
 )
 def test_marks_of_markdown_do_not_split_words(tmp_path: Path, written: str, shown: str) -> None:
@@ -237,3 +249,101 @@ def test_any_bytes_give_clean_text_or_a_reason(tmp_path: Path, data: bytes, name
     assert "\r" not in document.text
     (document.text + document.title).encode()
     assert all(0 <= h.start < len(document.text) for h in document.headings)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "title"),
+    [
+        ("pump.log", "2031-03-03 10:00:01 INFO Starting\n", "Pump"),
+        ("pump.yaml", "# Settings\nname: x\n", "Pump"),
+        ("pump.py", "import os\n", "Pump"),
+        ("messages-20311130", "Nov 30 10:00:00 host kernel: x\n", "Messages 20311130"),
+        ("README", "Pump manual\n", "Pump manual"),
+        ("a.adoc", "// a comment\n= Pump manual\nAda\n\n== Care\n", "Pump manual"),
+        ("a.org", "#+AUTHOR: Ada\n#+TITLE: Pump manual\n* Care\n", "Pump manual"),
+        ("a.rst", ".. _pump:\n\nPump manual\n===========\n", "Pump manual"),
+        ("a.rst", "===========\nPump manual\n===========\n\nCare\n----\n", "Pump manual"),
+        (
+            "a.tex",
+            "\\documentclass{book}\n\\title{The \\emph{Pump}\\\\ manual}\n",
+            "The Pump manual",
+        ),
+        ("a.tex", "\\documentclass{book}\n% \\title{Old}\n", "A"),
+    ],
+)
+def test_titles_of_texts_that_are_marked_up(
+    tmp_path: Path, name: str, text: str, title: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    (document,) = read_everything(path, "txt")
+    assert isinstance(document, ReadDocument)
+    assert document.title == title
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (r"M{\"u}ller, M\"uller, M\"{u}ller", "Müller, Müller, Müller"),
+        (r"Stra{\ss}e, Stra\ss e, Stra\ss{}e", "Straße, Straße, Straße"),
+        (
+            r"Fran\c{c}ois, \v{S}koda, Lu{\'\i}s, Jos{\'e}, \o re",
+            "François, Škoda, Luís, José, øre",
+        ),
+        (r"{\L}\'od\'z, \r{A}ngstr\"om, \AA ngstr\"om", "Łódź, Ångström, Ångström"),
+        (r"Donau\-dampf\-schiff, user\_id, A \& B", "Donaudampfschiff, user_id, A & B"),
+        (r"{P}r{\"u}fung der {DNA}, \textbf{inter}lock", r"Prüfung der {DNA}, \textbf{inter}lock"),
+        (
+            r'\cite{a}, \beta, \dots \\[1ex] "quoted" text',
+            r'\cite{a}, \beta, \dots \\[1ex] "quoted" text',
+        ),
+        (
+            '[ngerman] "Uber M"uller Stra"se Drucker"=Port',
+            "[ngerman] Über Müller Straße Drucker-Port",
+        ),
+    ],
+)
+def test_letters_that_latex_writes_as_commands_are_read(
+    tmp_path: Path, written: str, shown: str
+) -> None:
+    for name, text in (("a.tex", shown), ("a.bib", shown), ("a.txt", written)):
+        path = tmp_path / name
+        path.write_text(written)
+        (document,) = read_everything(path, "txt")
+        assert isinstance(document, ReadDocument)
+        assert document.text == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "headings"),
+    [
+        (
+            "a.adoc",
+            "= Pump\n\n== Care\n\nx == y\n\n=== Oil\n====\n",
+            [(1, "Pump"), (2, "Care"), (3, "Oil")],
+        ),
+        ("a.org", "#+TITLE: Pump\n* Care\n** Oil\n*bold*\n", [(1, "Care"), (2, "Oil")]),
+        (
+            "a.rst",
+            "====\nPump\n====\n\nCare\n====\n\nOil\n---\n\nEnd\n====\n\n====\n\n- x\n",
+            [(1, "Pump"), (2, "Care"), (3, "Oil"), (2, "End")],
+        ),
+        (
+            "a.tex",
+            "\\chapter{Pump}\n  \\section*{The \\emph{oil}}\n\\subsection[O]{Old}\n\\sectionm{x}\n",
+            [(2, "Pump"), (3, "The oil"), (4, "Old")],
+        ),
+        ("a.txt", "= Pump\n* Care\nOil\n===\n", []),
+    ],
+)
+def test_headings_of_texts_that_are_marked_up(
+    tmp_path: Path, name: str, text: str, headings: list[tuple[int, str]]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    (document,) = read_everything(path, "txt")
+    assert isinstance(document, ReadDocument)
+    assert [(heading.level, heading.title) for heading in document.headings] == headings
+    for heading in document.headings:
+        line = document.text[heading.start :].partition("\n")[0]
+        assert heading.title.split()[0] in line

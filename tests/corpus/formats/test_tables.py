@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from fixtures.errors import unreadable
 from fixtures.shown_numbers import numbers
 
 from engine.core.records import ReadDocument
@@ -33,6 +34,10 @@ def read(name: str, content: str | bytes) -> ReadDocument:
         [["Invoice"], ["Name", "Lindner"], ["Postcode", "28195"]],
         [["Notes"], ["The", "quick", "brown", "fox"], ["1", "2"], ["7"], ["8"]],
         [["Berth", "Depth", "Berth", "Length"], ["North", "12", "South", "80"]],
+        [["Client", "C-4"], ["Months", "24"], ["Price", "100"]],
+        [["Client", "Ada"], ["Mail", "ada@quay.example"]],
+        [["Lease A", "2029", "2030"], ["Lease B", "2031", "2032"]],
+        [["Pier", "2029", "2031"], ["North", "5", "6"]],
     ],
 )
 def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list[str]]) -> None:
@@ -52,6 +57,18 @@ def test_a_first_row_that_may_be_a_row_like_others_names_nothing(rows: list[list
             "Berth: Pier h | State: open",
         ),
         ([["Berth", "", "Depth"], ["North", "x", "12"]], "North | x | 12"),
+        (
+            [["Pier", "Q1 2031", "Q2 2031"], ["North", "5,5", "6"]],
+            "Pier: North | Q1 2031: 5,5 | Q2 2031: 6",
+        ),
+        (
+            [["Pier", "2030", "2031"], ["North", "5", "1999.5"]],
+            "Pier: North | 2030: 5 | 2031: 1999.5",
+        ),
+        (
+            [["Name", "Mail", "Town"], ["Ada", "ada@quay.example", "Ulm"]],
+            "Name: Ada | Mail: ada@quay.example | Town: Ulm",
+        ),
         (
             [["Plan 2031"], ["Client", "Ada"], ["Berth", "Depth", "Ship"], ["North", "12", "Gull"]],
             "Berth: North | Depth: 12 | Ship: Gull",
@@ -269,3 +286,26 @@ def test_pages_with_a_bad_byte_or_without_a_charset_are_read() -> None:
 def test_cells_are_parted_as_spreadsheets_do(content: str, text: str) -> None:
     _, _, rows = read("a.csv", content).text.partition("\n")
     assert rows == text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("a.csv", "Name,Ort\nM&uuml;ller &amp; S&#246;hne,K&ouml;ln", "Müller & Söhne | Köln"),
+        ("a.json", '{"name": "M&uuml;ller", "a": "x&y; R&D; a=1&copy=2"}', "R&D; a=1&copy=2"),
+        ("a.json", '{"name": "J\\u00c3\\u00bcrgen"}', "name: Jürgen"),
+        ("a.json", '{"name": "%s"}' % ("QUJD" * 80), ""),
+    ],
+)
+def test_values_are_read_as_programs_mean_them(name: str, content: str, text: str) -> None:
+    if text:
+        assert text in read(name, content).text
+    else:
+        with unreadable("empty"):
+            read(name, content)
+
+
+def test_the_title_of_a_record_is_read_as_its_values() -> None:
+    assert (
+        read("a.json", '{"title": "J\\u00c3\\u00bcrgen &amp; Ada", "a": 1}').title == "Jürgen & Ada"
+    )

@@ -107,6 +107,23 @@ def test_clauses_are_reported_with_their_numbers(tmp_path: Path) -> None:
     ]
 
 
+def test_parts_that_word_for_the_web_has_saved_again_are_found(tmp_path: Path) -> None:
+    symbol = '<w:p><w:r><w:sym w:font="Wingdings" w:char="F0FE"/></w:r></w:p>'
+    content = docx(paragraph("Term", 0) + symbol, numbering(CLAUSES), "")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    renamed = {}
+    for name, part in files.items():
+        for stem in ("document", "numbering", "styles"):
+            part = part.replace(f"{stem}.xml".encode(), f"{stem}2.xml".encode())
+            name = name.replace(f"{stem}.xml", f"{stem}2.xml")
+        renamed[name] = part
+    (tmp_path / "a.docx").write_bytes(office.zipped(renamed))
+    (document,) = read_everything(tmp_path / "a.docx", "docx")
+    assert isinstance(document, ReadDocument)
+    assert document.text == "1. Term\n\n☑"
+
+
 def test_headings_have_the_numbers_of_their_styles(tmp_path: Path) -> None:
     styles = (
         '<w:style w:type="paragraph" w:styleId="Heading1"><w:name w:val="heading'

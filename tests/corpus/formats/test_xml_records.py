@@ -85,3 +85,22 @@ def test_what_holds_no_text_has_a_reason(tmp_path: Path, content: bytes, kind: K
 def test_deep_nesting_is_read(tmp_path: Path) -> None:
     source = b"<a>" * 200 + b"pelican" + b"</a>" * 200
     assert "pelican" in only(opened(tmp_path, "a.xml", source)).text
+
+
+def test_a_file_within_is_left_out_though_its_lines_are_divided(tmp_path: Path) -> None:
+    packed = base64.encodebytes(b"a file within " * 50).decode()
+    source = f"<Invoice><ID>4711</ID><File>\n{packed}</File></Invoice>"
+    assert only(opened(tmp_path, "a.xml", source.encode())).text == "ID: 4711"
+
+
+def test_what_follows_a_large_file_within_is_read(tmp_path: Path) -> None:
+    packed = b"A" * 10_000_100
+    source = b"<Invoice><File>%s</File><Note>The pelican</Note></Invoice>" % packed
+    assert only(opened(tmp_path, "a.xml", source)).text == "Note: The pelican"
+
+
+def test_entities_of_a_large_file_do_not_grow(tmp_path: Path) -> None:
+    bomb = b'<!DOCTYPE a [<!ENTITY a "%s"><!ENTITY b "%s">]>' % (b"x" * 10_000, b"&a;" * 10_000)
+    source = b'%s<a><File>%s</File><b c="&b;"/><Note>x</Note></a>' % (bomb, b"A" * 10_000_100)
+    with unreadable("empty"):
+        opened(tmp_path, "a.xml", source)

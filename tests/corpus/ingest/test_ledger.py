@@ -26,7 +26,7 @@ from engine.api import Project
 from engine.core.errors import InputError, NoDocumentsError
 from engine.core.messages.documents import FileOutcome
 from engine.core.messages.search import Search
-from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS
+from engine.corpus.formats.locked import NO_PASSWORD, NONE_FITS, PASSWORDS_ADVICE
 from engine.corpus.ingest.ingest import ReadingPace
 from engine.corpus.sandbox import child, pool
 from engine.corpus.sandbox.outcome import Limits
@@ -151,15 +151,19 @@ def test_every_file_has_its_row_and_every_failure_its_reason(project: Path) -> N
         done["documents"],
     ) == (5, 0, 4, 6)
     assert any("locked.pdf" in text and NO_PASSWORD in text for text in reported)
+    assert reported.count(PASSWORDS_ADVICE) == 1
+
+
+ADVISED = ("corpus.ocr", "corpus.passwords_file")
 
 
 def test_files_and_what_is_inside_them_are_counted_apart(project: Path) -> None:
     (project.parent / "documents" / "Contract 2.1").write_bytes(office.docx())
     ingest_here(project)
     listed = engine_here("documents", str(project))
-    counts, hint = listed.stderr.splitlines()
+    counts, *hints = listed.stderr.splitlines()
     assert [numbers(part) for part in counts.split(";")] == [[6, 4], [1, 1]]
-    assert "corpus.ocr" in hint
+    assert [name in hint for hint, name in zip(hints, ADVISED, strict=True)] == [True, True]
     assert ledger(project)["Contract 2.1"].format == "docx"
     none = engine_here("documents", str(project), "--path", "none")
     assert (none.stdout, len(none.stderr.splitlines())) == ("", 1)
@@ -225,7 +229,7 @@ def test_a_retry_reads_quarantined_files_and_files_with_such_parts_again(project
 def test_a_run_names_some_of_many_files_that_it_cannot_read(project: Path) -> None:
     done, warnings = ingest_here(project, pace=ReadingPace(max_named=2))
     assert done["files_quarantined"] == 4
-    assert [numbers(text)[0] for text in warnings[2:]] == [2]
+    assert [numbers(text)[0] for text in warnings[2:] if text != PASSWORDS_ADVICE] == [2]
 
 
 def test_a_run_warns_once_where_readers_are_less_confined(

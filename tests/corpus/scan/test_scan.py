@@ -443,6 +443,18 @@ def test_mails_and_texts_without_an_ending_are_known_by_what_they_hold(tmp_path:
         ("a.vcard", "vcf"),
         ("a.vtt", "txt"),
         ("a.yml", "txt"),
+        ("a.py", "txt"),
+        ("a.PS1", "txt"),
+        ("a.qmd", "md"),
+        ("a.tab", "csv"),
+        ("a.emlx", "eml"),
+        ("a.ipynb", "ipynb"),
+        ("a.enex", "enex"),
+        ("a.webarchive", "webarchive"),
+        ("a.fodt", "xml"),
+        ("app.log-20311130", "txt"),
+        ("1700000000.12_3.host.org", "txt"),
+        ("Dr.Müller", "txt"),
     ],
 )
 def test_formats_by_ending(tmp_path: Path, name: str, format: str) -> None:
@@ -460,3 +472,62 @@ def test_a_source_that_the_system_does_not_show_is_missing_or_away(tmp_path: Pat
     found = scan([tmp_path / "here", unseen], read_before={str(unseen)})
     assert paths(found) == ["a.txt"]
     assert [skipped.source for skipped in found.away] == [str(unseen)]
+
+
+MAIL = b"From: Ada <a@b.example>\r\nSubject: x\r\n\r\nHello."
+
+
+@pytest.mark.posix(reason="names that Windows does not allow")
+@pytest.mark.parametrize(
+    ("name", "content", "format"),
+    [
+        ("cur/1700000000.M12P34.host:2,S", MAIL, "eml"),
+        ("cur/1700000000.M1P2.mail.example.org,S=12,W=13:2,RS", MAIL, "eml"),
+        ("new/1700000000_1.12345.mail.example.org", MAIL, "eml"),
+        ("plan.pdf(1)", b"%PDF-1.4", "pdf"),
+        ("index.php?id=12", b"<!DOCTYPE html><p>a", "html"),
+        ("show.aspx", b"<html><p>a", "html"),
+        ("download.ashx", b"%PDF-1.4", "pdf"),
+    ],
+)
+def test_names_that_servers_give_name_no_format(
+    tmp_path: Path, name: str, content: bytes, format: str
+) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    assert [(file.path, file.format) for file in scan([tmp_path]).files] == [(name, format)]
+
+
+def test_programs_of_servers_and_backups_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "index.php").write_text("<?php echo 1;")
+    (tmp_path / "notes.txt~").write_text("an old text")
+    found = scan([tmp_path])
+    assert paths(found) == []
+    assert kinds(found) == dict.fromkeys(("index.php", "notes.txt~"), "unsupported")
+
+
+def test_what_systems_hide_is_left_out_silently(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "a.txt",
+        "desktop.ini",
+        "sub/Thumbs.db",
+        "$RECYCLE.BIN/S-1/$R1.txt",
+        "#recycle/b.txt",
+        "@eaDir/a.txt/SYNOINDEX_MEDIA_INFO",
+        "System Volume Information/c.txt",
+        "__MACOSX/d.txt",
+    )
+    found = scan([tmp_path])
+    assert paths(found) == ["a.txt"]
+    assert found.skipped == []
+
+
+def test_a_file_that_a_cloud_replaced_by_a_placeholder_is_online_only(tmp_path: Path) -> None:
+    write(tmp_path, "a/.Plan.pdf.icloud", "Offer.docx.nextcloud", "x/.c.pdf.icloud", "b.txt")
+    found = scan([tmp_path], exclude=["x/*"])
+    assert paths(found) == ["b.txt"]
+    assert kinds(found) == dict.fromkeys(("Offer.docx", "a/Plan.pdf"), "no access")
+    source = str(tmp_path)
+    assert sorted(found.inaccessible) == [(source, "Offer.docx"), (source, "a/Plan.pdf")]

@@ -88,6 +88,14 @@ def test_headings_and_pages_begin_where_they_did() -> None:
         ("A N G E B O T  N R . 7", "ANGEBOT  N R . 7"),
         ("B e s c h l u s s:", "Beschluss:"),
         ("P\u00a0L\u00a0A\u00a0N", "PLAN"),
+        ("請\u3000求\u3000書 第2号", "請求書 第2号"),
+        ("御\u3000\u3000見\u3000積\u3000書", "御見積書"),
+        ("お 知 ら せ", "お知らせ"),
+        ("계 약 서", "계약서"),
+        ("氏\u3000名: 林\u3000太郎", "氏名: 林\u3000太郎"),
+        ("東京 太 郎", "東京 太 郎"),
+        ("할 수 있다", "할 수 있다"),
+        ("上 下", "上 下"),
         ("A B C D E F", "A B C D E F"),
         ("U S A", "U S A"),
         ("Monday X X X X X", "Monday X X X X X"),
@@ -100,6 +108,14 @@ def test_words_with_blanks_between_their_letters_are_whole(text: str, whole: str
     found = restore_words(document)
     assert (found.title, found.text) == (whole, f"{whole}\n\nend")
     assert found.text[found.pages[0].start :] == "end"
+
+
+def test_radicals_are_the_characters_that_they_look_like() -> None:
+    text = "契約\u2f42書\u2f00式 社\u2ed1 市\u2ea0 関\u2ec4 \u2ed3\u2ed4"
+    document = ReadDocument("\u2f42書", text, headings=(Heading(3, 1, "\u2f42書"),))
+    found = restore_words(document)
+    assert (found.title, found.text) == ("文書", "契約文書一式 社長 市民 関西 长门")
+    assert found.headings == (Heading(3, 1, "文書"),)
 
 
 def test_a_document_without_invisible_characters_stays_the_same_object() -> None:

@@ -13,7 +13,7 @@ from fixtures.pipeline import engine_here
 from fixtures.tiny_gguf import build_tiny_gguf
 
 from engine.api import Project
-from engine.core.errors import CancelledError, EngineError, ModelError
+from engine.core.errors import CancelledError, EngineError, ModelError, UsageError
 from engine.core.messages.encoders import EncoderComparison, EncoderTrial, TrialFigures
 from engine.core.messages.wire import from_json, to_json
 from engine.encoders.embedding_cache import EmbeddingCache
@@ -63,15 +63,12 @@ def test_encoders_are_measured_in_processes_of_their_own_and_one_that_fails_cost
         str(project.path),
         str(file),
         str(tmp_path / "empty"),
-        "none",
         "--json",
     )
     found = from_json(EncoderComparison, json.loads(done.stdout))
-    own, gguf, empty, none = found.results
-    assert [one.error and one.error.code for one in (empty, none)] == [
-        "model-unsupported",
-        "encoder-unknown",
-    ]
+    own, gguf, empty = found.results
+    assert empty.error is not None
+    assert empty.error.code == "model-unsupported"
     assert own.trial is not None
     assert gguf.trial is not None
     assert found.rung in ("judged", "document")
@@ -123,6 +120,15 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_vectors_that_it_has(
     assert all(
         len(EmbeddingCache(project.path / "cache").open_vectors(name, 32)) for name in folders
     )
+
+
+def test_an_unknown_name_is_said_before_anything_is_measured(project: ProjectFolder) -> None:
+    begun = list[str]()
+    with pytest.raises(UsageError) as error:
+        encoders.compare_encoders(
+            project, ["all-MiniLM-L6-v2", "none"], lambda: False, begun.append
+        )
+    assert (error.value.code, begun) == ("encoder-unknown", [])
 
 
 @pytest.mark.usefixtures("here")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.quick_password import quick_passwords
 
 from engine.core.messages.project import Bundled
 from engine.export.bundle.pack import bundle_project
@@ -29,7 +30,8 @@ def halves(finished_built: Path, tmp_path_factory: pytest.TempPathFactory) -> di
         "half": half,
         "locked": {**half, "password": PASSWORD},
     }
-    return {
-        name: bundle_project(project, folder / f"{name}.bundle", **options)
-        for name, options in kinds.items()
-    }
+    with quick_passwords():
+        return {
+            name: bundle_project(project, folder / f"{name}.bundle", **options)
+            for name, options in kinds.items()
+        }

@@ -18,6 +18,7 @@ from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile, ZipI
 
 import pytest
 from fixtures.errors import fails
+from fixtures.quick_password import quick_passwords
 
 from engine.core.errors import DamagedError, EngineError
 from engine.core.messages.project import Bundled
@@ -338,7 +339,8 @@ def test_a_password_opens_no_archive_that_is_malformed(
     plain = tmp_path / "plain.bundle"
     forged(plain)
     file = tmp_path / "hostile.bundle"
-    encrypt(plain, file, "correct horse")
+    with quick_passwords():
+        encrypt(plain, file, "correct horse")
     plain.unlink()
     content = file.read_bytes()
     second = content.index(found, 4)

@@ -17,6 +17,7 @@ import pytest
 from fixtures.errors import fails
 from fixtures.pipeline import engine_here, environment, ingest_here
 from fixtures.project_files import create_project, mode
+from fixtures.quick_password import quick_passwords
 from fixtures.stored import put_document
 
 from engine.core.errors import DamagedError, NotBuiltError, ResourceError, UsageError
@@ -224,7 +225,7 @@ def test_a_full_disk_leaves_nothing(
     disk_filler(small_disk, free)
     with fails(ResourceError, "disk-full", small_disk):
         bundle_project(project, small_disk / "x.bundle")
-    with fails(ResourceError, "disk-full", small_disk):
+    with quick_passwords(), fails(ResourceError, "disk-full", small_disk):
         bundle_project(project, small_disk / "x.bundle", search_only=True, password="p")
     with fails(ResourceError, "disk-full"):
         unbundle(halves["half"].file, str(small_disk / "made"))

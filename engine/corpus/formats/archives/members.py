@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 from engine.corpus.formats import LeftOut
 from engine.corpus.formats.recognition import MAX_UNPACKED
+from engine.corpus.scan.formats import is_hidden_name
 
 MAX_MEMBER = 256 * 2**20  # bytes
 _PIECE_SIZE = 2**20  # bytes
 NO_FILES = "an archive without files"
 HIDDEN_ONLY = "an archive of hidden files only"
-# Files that macOS and Windows add to archives and folders.
-_LITTER = ("__MACOSX/", ".DS_Store", "Thumbs.db")
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a member is a hidden file, or one that macOS or Windows added."""
-    file_name = name.rpartition("/")[2]
-    return file_name.startswith(".") or name.startswith(_LITTER) or name.endswith(_LITTER)
+    """Return whether a member is hidden as a file or folder is on the disk."""
+    parts = name.replace("\\", "/").split("/")
+    return any(is_hidden_name(part) for part in parts if part != ".")
 
 
 def refuse_outside(name: str) -> LeftOut | None:

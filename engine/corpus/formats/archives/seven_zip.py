@@ -22,7 +22,7 @@ from engine.corpus.formats.damage import describe_damage
 from engine.corpus.formats.locked import explain_lock, known_passwords
 from engine.corpus.formats.recognition import is_bomb
 from engine.corpus.formats.source import get_content_size, open_content
-from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
+from engine.corpus.scan.formats import FORMATS, IMAGES, SERVED, ending_of, names_no_format
 
 
 class SevenZipReader:
@@ -145,7 +145,8 @@ def _unpack(
     batch_size = 0
     for member in members:
         ending = ending_of(member.filename)
-        if not (ending in FORMATS or ending in IMAGES or names_no_format(ending)):
+        is_read = ending in FORMATS or ending in IMAGES or ending in SERVED
+        if not (is_read or names_no_format(ending)):
             # The caller reports such a file by its name alone, so it need not be unpacked.
             yield Member(member.filename, b"")
             continue

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import stat
+import struct
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from zlib import crc32
 
 from engine.corpus.formats import Finding, LeftOut, Member, UnreadableFileError
 from engine.corpus.formats.archives.members import (
@@ -29,6 +31,11 @@ from engine.corpus.formats.recognition import is_bomb, open_zip
 # Bits of a member's flags (APPNOTE 4.4.4): it is encrypted, and its name is in UTF-8.
 _ENCRYPTED = 1
 _UTF8_NAME = 0x800
+# The id of an extra field with a member's name in UTF-8 (APPNOTE 4.6.9). It holds its version, the
+# checksum of the name that it replaces, and the name.
+_UNICODE_NAME = 0x7075
+_EXTRA_HEAD = struct.Struct("<HH")
+_UNICODE_HEAD = struct.Struct("<BI")
 # Stands for the packing method if WinZip or 7-Zip encrypted a member by AES.
 _AES = 99
 
@@ -156,11 +163,32 @@ def _read_stored_name(member: zipfile.ZipInfo) -> str | bytes:
         raw = member.orig_filename.partition("\0")[0].encode("cp437")
     except UnicodeError:
         return member.filename
+    unicode_name = _read_unicode_name(member.extra, crc32(raw))
+    if unicode_name:
+        return unicode_name
     if member.flag_bits & _UTF8_NAME or raw.isascii():
         return member.filename
     with suppress(UnicodeError):
         return raw.decode("utf-8")
     return raw
+
+
+def _read_unicode_name(extra: bytes, checksum: int) -> str:
+    """Return the name in UTF-8 among a member's extra fields, empty if there is none.
+
+    `checksum` is that of the member's other name. A program that renamed the member without knowing
+    the field has left one of another name there.
+    """
+    start = 0
+    with suppress(struct.error, UnicodeError):
+        while start < len(extra):
+            id, length = _EXTRA_HEAD.unpack_from(extra, start)
+            start += _EXTRA_HEAD.size
+            field = extra[start : start + length]
+            start += length
+            if id == _UNICODE_NAME and _UNICODE_HEAD.unpack_from(field) == (1, checksum):
+                return field[_UNICODE_HEAD.size :].decode()
+    return ""
 
 
 def _decode_name(name: bytes, encoding: str) -> str:

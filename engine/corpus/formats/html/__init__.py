@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from codecs import BOM_UTF8
 from collections import defaultdict
@@ -90,6 +91,11 @@ _MARKUP = re.compile(
     r"</(?:p|div|span|a|b|i|u|em|strong|li|ul|ol|h[1-6]|t[dr]|table|blockquote)>|<br\s*/?>",
     re.IGNORECASE,
 )
+# What newsletters put behind their first sentence to keep others out of lists of mails: characters
+# without a width, with blanks between them.
+_FILLER = re.compile("(?:[\u034f\u200b-\u200f\u00ad\ufeff]\\s*){4,}")
+# `&uuml;` and `&#252;`.
+_ENTITY = re.compile(r"&(?:[A-Za-z]{2,8}\d{0,2}|#\d{1,7}|#[xX][\da-fA-F]{1,6});")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 # Elements whose blocks are not written as paragraphs: headings and list items.
 _KINDS = frozenset({*_HEADINGS, "li"})
@@ -176,8 +182,15 @@ def render_text(source: str) -> str:
 
 
 def show_markup(text: str) -> str:
-    """Return a cell or value as text: rendered if it holds HTML, as in exports, else unchanged."""
-    return render_text(text) if _MARKUP.search(text) else text
+    """Return a cell or value as text: rendered if it holds HTML, as in exports, else unchanged.
+
+    Characters that are written by their names or numbers in HTML are shown.
+    """
+    if _MARKUP.search(text):
+        return render_text(text)
+    if "&" in text:
+        return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
+    return text
 
 
 def decode_page(data: bytes, path: Path) -> tuple[str, str]:
@@ -301,7 +314,10 @@ class _BlockCollector:
 
     def _end_block(self) -> None:
         """Add the current block, if it has a text, and begin a paragraph."""
-        text_lines = clean("".join(self._inline_texts)).split("\n")
+        text = clean("".join(self._inline_texts))
+        if "\u034f" in text or "\u200c" in text:
+            text = _FILLER.sub(" ", text)
+        text_lines = text.split("\n")
         text = "\n".join(filter(None, (" ".join(line.split()) for line in text_lines)))
         if text:
             if self._kind in _HEADINGS:

@@ -35,6 +35,8 @@ _LEFT_OUT = frozenset(
 # The texts in these elements are dropped when a page is parsed; `rt` and `rp` are the small letters
 # that give the pronunciation above others.
 _TEXTLESS = frozenset({"script", "style", "template", "rt", "rp"})
+# Attributes of a template that is shown as the content of the element around it, in a saved page.
+_SHADOW_ROOTS = frozenset({"shadowrootmode", "shadowroot"})
 # Elements that begin and end a block of text.
 BLOCKS = frozenset(
     {
@@ -105,6 +107,8 @@ _FONT_FAMILY = re.compile(
 _MAX_TEXT_BEFORE = 20  # characters before raised text that decide how it is written
 # Maximum number of rules of a style sheet that are examined.
 _MAX_RULES = 500
+# Elements within a line that pages lay out as boxes.
+_WITH_BLANKS = ("input", "select", "label")
 # Kinds of `<input>` whose value is not shown, is no text, or is the label of a button.
 _INPUTS_WITHOUT_TEXT = frozenset(
     ("hidden", "password", "submit", "reset", "button", "image", "file", "range", "color")
@@ -164,6 +168,8 @@ class _TreeBuilder:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Begin an element."""
+        if name == "template" and not _SHADOW_ROOTS.isdisjoint(attributes):
+            name = "div"
         element = Element(name, dict(attributes) if attributes else {}, self._current)
         self._current.contents.append(element)
         self._page.elements.append(element)
@@ -203,8 +209,8 @@ class _TreeBuilder:
         """End the current element."""
         if self._styles and self._styles[-1].element is self._current:
             self._styles.pop()
+        self._textless_depth -= self._current.name in _TEXTLESS
         self._current = self._current.parent or self._current
-        self._textless_depth -= name in _TEXTLESS
 
     def data(self, text: str) -> None:
         """Add a text to the current element, or read the classes of a style sheet."""
@@ -254,12 +260,19 @@ def is_shown(element: Element) -> bool:
 
 
 def find_contents(element: Element) -> list[Element | str]:
-    """Return what an element shows: its contents, or the value of a form field."""
-    if element.name == "input":
+    """Return what an element shows: its contents, or the value of a form field.
+
+    Blanks are put around labels and elements that a page defines itself, such as `<app-value>`,
+    which pages lay out as boxes.
+    """
+    name = element.name
+    if name not in _WITH_BLANKS and "-" not in name:
+        return element.contents
+    if name == "input":
         return [f" {_read_input(element)} "]
-    if element.name == "select":
+    if name == "select":
         return _find_selected_options(element)
-    return element.contents
+    return [" ", *element.contents, " "]
 
 
 def _read_input(field: Element) -> str:

@@ -67,8 +67,9 @@ class Tables:
         # Reversed, an element comes after all that it contains.
         for element in reversed(elements):
             flags = self._contents.get(element, 0) | _CONTENT_OF.get(element.name, 0)
-            if flags and element.parent is not None and is_shown(element):
-                self._contents[element.parent] = self._contents.get(element.parent, 0) | flags
+            parent = element.parent
+            if flags and parent is not None and is_shown(element):
+                self._contents[parent] = self._contents.get(parent, 0) | flags
 
     def read(self, table: Element) -> str | None:
         """Return a table as lines: the texts outside its cells, such as its caption, then its rows.

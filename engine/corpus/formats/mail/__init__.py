@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import email
 import email.utils
+import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from datetime import UTC
 from email.message import Message
@@ -26,7 +28,7 @@ from engine.corpus.formats import (
 from engine.corpus.formats.calendars import MEDIA_TYPES
 from engine.corpus.formats.general import MIME
 from engine.corpus.formats.mail.body import MAX_FIELD_LENGTH, MailBody, says_more
-from engine.corpus.formats.mail.headers import FieldDecoder, write_mail
+from engine.corpus.formats.mail.headers import FieldDecoder, write_mail, write_unread_names
 from engine.corpus.formats.mail.parts import (
     MAILS,
     TRANSFER_ENCODING,
@@ -36,16 +38,26 @@ from engine.corpus.formats.mail.parts import (
     is_mime_field,
     read_payload,
 )
-from engine.corpus.formats.mail.tnef import unpack_mail
+from engine.corpus.formats.mail.tnef import PackedMail, unpack_mail
 from engine.corpus.formats.signed import extract_signed
 from engine.corpus.formats.source import open_content
 from engine.corpus.scan.formats import FORMATS, IMAGES, TNEF, ending_of, is_header, is_mail, is_tnef
 from engine.corpus.text.metadata import title_from_name
 
-_SHOWN_FIELDS = ("Subject", "From", "To", "Cc", "Date")
+_SHOWN_FIELDS = ("Subject", "From", "To", "Cc", "Bcc", "Date")
 _MAX_MAIL_LENGTH = 256 * 2**20  # bytes
 # Longer lines of a mailbox are read in pieces of so many bytes.
 _MAX_LINE_LENGTH = 2**20
+# The length of the mail, on the first line of an .emlx file of Apple Mail.
+_APPLE_LENGTH = re.compile(rb"\s*(\d{1,10})[ \t]*\r?\n")
+# The line end of a mail that a program has written as a text of Windows though it was one already.
+_DOUBLED_LINE_END = b"\r\r\n"
+_HEAD_LENGTH = 4096  # bytes
+# What Thunderbird notes of a mail in its mailboxes (nsMsgMessageFlags), and the flag of a deleted
+# one. The mail stays in the file until its folder is compacted.
+_MOZILLA_STATUS = re.compile(rb"^X-Mozilla-Status:[ \t]*([0-9A-Fa-f]{4})\b", re.MULTILINE)
+_DELETED = 0x0008
+_HEADER_END = re.compile(rb"\r?\n\r?\n")
 # Ending of an attachment by its media type.
 _ENDINGS = {kind: f".{format}" for format, kind in MIME.items()} | {
     "application/pdf": ".pdf",
@@ -85,7 +97,7 @@ class MailReader:
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[Finding]:
         """Read a file; see `Reader.read`."""
-        message = email.message_from_bytes(read_bytes(path, data).lstrip(b"\r\n"))
+        message = email.message_from_bytes(_find_mail(read_bytes(path, data)))
         fields = FieldDecoder(message)
         header = {
             name: fields.read_field(message, name)[:MAX_FIELD_LENGTH] for name in _SHOWN_FIELDS
@@ -94,11 +106,20 @@ class MailReader:
         leaves = list(find_leaves(message))
         body = MailBody(path, fields)
         body_text = body.read(message)
+        packed_mails: dict[int, PackedMail] = {}  # By the `id()` of the part.
         for part in filter(_is_tnef, leaves):
+            content = read_payload(part)
+            if not content.startswith(TNEF):
+                continue
             # Outlook may put the body into winmail.dat, alone or in addition to the text.
-            packed_text = unpack_mail(read_payload(part), path).body
-            if says_more(packed_text, body_text):
-                body_text = "\n\n".join(filter(None, (body_text, packed_text)))
+            packed = unpack_mail(content, path)
+            packed_mails[id(part)] = packed
+            if says_more(packed.body, body_text):
+                body_text = "\n\n".join(filter(None, (body_text, packed.body)))
+        attached = _list_attachments(leaves, body.part_ids, fields)
+        header["Attachments"] = write_unread_names(
+            (name, "Content-ID" in part) for name, part in attached if id(part) not in packed_mails
+        )
         text = write_mail(header, body_text)
         failed: UnreadableFileError | None = None
         if text.strip():
@@ -112,13 +133,15 @@ class MailReader:
             )
         else:
             failed = UnreadableFileError(path, "it holds no text", "empty")
-        yield from report_failed_text(_read_attachments(leaves, body.part_ids, fields), failed)
+        attachments = _read_attachments(attached, packed_mails)
+        yield from report_failed_text(attachments, failed)
 
 
 class MailboxReader:
     """A reader of a mailbox (mbox); its mails are named by their numbers: `0001.eml`.
 
-    Only the first `max_length` bytes of each mail are read.
+    Only the first `max_length` bytes of each mail are read. Mails that were deleted in Thunderbird
+    are left out, though they have numbers.
     """
 
     def __init__(self, max_length: int = _MAX_MAIL_LENGTH) -> None:
@@ -128,13 +151,19 @@ class MailboxReader:
         """Read a file; see `Reader.read`."""
         with open_content(path, data) as file:
             number = 0
+            are_all_deleted = True
             for number, mail in enumerate(_split_mailbox(file, self._max_length), 1):
+                if _is_deleted(mail):
+                    continue
+                are_all_deleted = False
                 yield Member(f"{number:04}.eml", mail)
                 if len(mail) >= self._max_length:
                     why = f"of a mail only the first {self._max_length // 2**20} MB are read"
                     yield LeftOut(f"{number:04}.eml/rest", "quarantined", "too large", why)
         if not number:
             raise UnreadableFileError(path, "not a mailbox: no mail begins in it", "damaged")
+        if are_all_deleted:
+            raise UnreadableFileError(path, "all its mails were deleted", "empty")
 
 
 MAIL_READER = MailReader()
@@ -172,6 +201,25 @@ def _split_mailbox(file: BinaryIO, max_length: int) -> Iterator[bytes]:
         line = next_line
     if has_separator or is_mail(b"".join(lines)):
         yield b"".join(lines)
+
+
+def _find_mail(content: bytes) -> bytes:
+    """Return the bytes of the mail in a file, without what precedes and follows it."""
+    length = _APPLE_LENGTH.match(content)
+    if length is not None:
+        # The facts that Apple Mail notes about the mail follow it.
+        content = content[length.end() : length.end() + int(length[1])]
+    content = content.removeprefix(BOM_UTF8).lstrip(b"\r\n")
+    if _DOUBLED_LINE_END in content[:_HEAD_LENGTH]:
+        return content.replace(_DOUBLED_LINE_END, b"\r\n")
+    return content
+
+
+def _is_deleted(mail: bytes) -> bool:
+    """Return whether a mail in a mailbox of Thunderbird was deleted."""
+    header = _HEADER_END.split(mail[:_HEAD_LENGTH], maxsplit=1)[0]
+    status = _MOZILLA_STATUS.search(header)
+    return status is not None and int(status[1], 16) & _DELETED > 0
 
 
 def _parse_date(text: str) -> float | None:
@@ -222,21 +270,32 @@ def _is_tnef(part: Message) -> bool:
     return "ms-tnef" in part.get_content_type() or is_tnef(find_file_name(part))
 
 
-def _read_attachments(
+def _list_attachments(
     leaves: list[Message], in_body: set[int], fields: FieldDecoder
-) -> Iterator[Member]:
-    """Yield the parts that are files: those whose ids are not `in_body`."""
+) -> list[tuple[str, Message]]:
+    """Return the names and the parts that are files: those whose ids are not `in_body`."""
+    attached: list[tuple[str, Message]] = []
     for number, part in enumerate(leaves, 1):
-        if id(part) in in_body:
-            continue
-        content = _read_content(part)
-        name = _choose_file_name(part, number, fields.read_file_name(part))
-        if content.startswith(TNEF):
-            # Its text is already part of the mail's text (`MailReader.read`).
-            for file in unpack_mail(content, Path(name)).files:
+        if id(part) not in in_body:
+            name = _choose_file_name(part, number, fields.read_file_name(part))
+            attached.append((name, part))
+    return attached
+
+
+def _read_attachments(
+    attached: list[tuple[str, Message]], packed_mails: dict[int, PackedMail]
+) -> Iterator[Member]:
+    """Yield attached files, those in winmail.dat one by one.
+
+    `packed_mails`: the mail in each winmail.dat, by the id of the part. Its text is already part of
+    the mail's text.
+    """
+    for name, part in attached:
+        if id(part) in packed_mails:
+            for file in packed_mails[id(part)].files:
                 yield Member(f"{name}/{file.path}", file.data)
         else:
-            yield Member(name, content)
+            yield Member(name, _read_content(part))
 
 
 def _read_content(part: Message) -> bytes:

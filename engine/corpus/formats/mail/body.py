@@ -25,6 +25,8 @@ from engine.corpus.formats.plain import decode_as
 MAX_FIELD_LENGTH = 2000  # characters
 # Kinds of text that have a reader of their own, and are files.
 _READ_AS_FILES = ("text/csv", "text/rtf")
+# The media type around a page and its parts.
+_PAGE = "multipart/related"
 # Parts of a saved web page that show no text and are not attachments either.
 _PAGE_RESOURCES = (
     "text/css",
@@ -62,7 +64,7 @@ class MailBody:
         """
         kind = part.get_content_type()
         content = part.get_payload()
-        is_decoration = within == "multipart/related" and _is_decoration(part)
+        is_decoration = within == _PAGE and _is_decoration(part)
         if depth and not is_decoration and _is_attached(part):
             return ""
         if isinstance(content, list) and kind not in MAILS and depth <= MAX_DEPTH:
@@ -71,7 +73,8 @@ class MailBody:
             if kind == "multipart/alternative":
                 texts = _choose_forms(inner, texts)
             return "\n\n".join(filter(None, texts))
-        if kind in _PAGE_RESOURCES or is_decoration:
+        is_resource = kind in _PAGE_RESOURCES or (kind == "text/xml" and within == _PAGE)
+        if is_resource or is_decoration:
             self.part_ids.add(id(part))
             return ""
         if kind.startswith(("text/", "multipart/")) and kind not in _READ_AS_FILES:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from codecs import lookup
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.message import Message
@@ -19,6 +19,7 @@ from urllib.parse import unquote_to_bytes
 from engine.core.characters import clean_line
 from engine.corpus.formats.plain import find_codec, guess_encoding, is_mostly_utf8
 from engine.corpus.formats.plain.unnamed_encodings import decode_plausibly, is_plausible
+from engine.corpus.scan.formats import FORMATS, IMAGES, ending_of, names_no_format
 
 _ENCODED_WORD = re.compile(
     r"=\?([^?*\s]+)(?:\*[^?\s]*)?\?([bBqQ])\?(?:(.*?)\?=|([^?\s]+)\??\Z)", re.DOTALL
@@ -51,6 +52,9 @@ _MAY_LOOK_LIKE_UTF8 = frozenset(
     }
 )
 """Encodings in which a short word may also be valid UTF-8, with two bytes per character."""
+_SIGNATURES = (".p7s", ".asc", ".sig")
+# `image001.png` and `attachment-2.png`
+_PICTURE_IN_TEXT = re.compile(r"(?:image|attachment-)\d+\.", re.IGNORECASE)
 # Number of bytes of a body that are examined.
 _MAX_BODY_SAMPLE = 4096
 _UTF_16_OR_32 = ("utf-16", "utf-32")
@@ -76,6 +80,22 @@ def write_mail(header: Mapping[str, str], body: str) -> str:
     """Return the text of a mail: a line `name: value` for each field that is set, and the body."""
     lines = [f"{name}: {value}" for name, value in header.items() if value]
     return "\n\n".join(filter(None, ("\n".join(lines), body)))
+
+
+def write_unread_names(attachments: Iterable[tuple[str, bool]]) -> str:
+    """Return the names of attached files that are not read, for these are all that can be found.
+
+    `attachments` are their names, and whether they have an id, by which a page shows pictures.
+    Pictures within the text and signatures are left out.
+    """
+    names: list[str] = []
+    for name, has_id in attachments:
+        ending = ending_of(name)
+        is_unread = not names_no_format(ending) and ending not in FORMATS
+        is_shown = ending in IMAGES and (has_id or _PICTURE_IN_TEXT.match(name) is not None)
+        if is_unread and not is_shown and ending not in _SIGNATURES:
+            names.append(name)
+    return ", ".join(names)
 
 
 class FieldDecoder:

@@ -25,7 +25,12 @@ from engine.corpus.formats import (
     report_failed_text,
 )
 from engine.corpus.formats.locked import explain_lock
-from engine.corpus.formats.pdf.forms import ANNOTATION_SECONDS, PageAnnotations, open_form
+from engine.corpus.formats.pdf.forms import (
+    ANNOTATION_SECONDS,
+    PageAnnotations,
+    open_form,
+    read_drawn_notes,
+)
 from engine.corpus.formats.pdf.outline import find_headings, read_outline
 from engine.corpus.formats.pdf.pdfium import (
     LockedError,
@@ -37,7 +42,8 @@ from engine.corpus.formats.pdf.pdfium import (
     read_page_text,
     read_string,
 )
-from engine.corpus.text.blocks import join_pages
+from engine.corpus.formats.pdf.xfa import read_dynamic_form
+from engine.corpus.text.blocks import find_missing_lines, join_pages
 from engine.corpus.text.hyphens import mark_line_ends
 from engine.corpus.text.metadata import build_document
 
@@ -47,6 +53,8 @@ _PICTURE_OBJECT = re.compile(
 )
 
 _ANNOTATIONS = "comments and fields of its form"
+_NO_TEXT = "pictures, which without OCR hold no text"
+_NO_LETTERS = "their fonts do not say which letters they show, so only OCR can read them"
 # Pictures that cover a smaller share of a page without text are taken for a logo.
 _MIN_COVERED = 0.05
 # Pictures that cover a smaller share of a page with a little text are taken for illustrations.
@@ -75,12 +83,27 @@ class PdfReader:
             with open_form(document) as form:
                 annotations = PageAnnotations(form, self._annotation_seconds)
                 pages = _read_pages(document, annotations)
+            if annotations.drawn:
+                self._add_drawn_notes(content, annotations, pages)
             failed: UnreadableFileError | None = None
             try:
                 yield from _read_text(path, content, document, pages)
             except UnreadableFileError as error:
                 failed = error
             yield from report_failed_text(read_attachments(document, annotations.pinned), failed)
+
+    def _add_drawn_notes(
+        self, content: bytes, annotations: PageAnnotations, pages: _PdfPages
+    ) -> None:
+        """Add the lines of stamps and signatures to the annotations of their pages."""
+        drawn = read_drawn_notes(content, annotations.drawn, self._annotation_seconds)
+        for index, text in drawn:
+            number = index + 1
+            known = f"{pages.texts.get(number, '')}\n{pages.annotations.get(number, '')}"
+            lines = find_missing_lines(known, clean(text).split("\n"))
+            if lines:
+                former = pages.annotations.get(number, "")
+                pages.annotations[number] = f"{former}\n{lines}".strip()
 
 
 READER = PdfReader()
@@ -93,6 +116,10 @@ def _read_text(
 
     Raises UnreadableFileError if they hold no text.
     """
+    form = clean(read_dynamic_form(document))
+    if form:
+        # The page only says that its viewer cannot show the form.
+        pages = _PdfPages(pages.count, texts={1: form})
     texts, note, unread = _recognise_scans(document, pages)
     metadata = _read_metadata(document)
     bookmarks = read_outline(document)
@@ -110,12 +137,15 @@ def _read_text(
     if not pages.has_all_annotations:
         reason = "there are so many that not all of them were read"
         yield LeftOut(_ANNOTATIONS, "quarantined", "timed out", reason)
-    if unread:
-        problems = [*dict.fromkeys(filter(None, unread.values()))][:_MAX_PROBLEMS]
-        reason = "pictures, which without OCR hold no text"
+    garbled = {number: why for number, why in unread.items() if number in pages.garbled}
+    scans = {number: why for number, why in unread.items() if number not in garbled}
+    for numbers, reason in ((scans, _NO_TEXT), (garbled, _NO_LETTERS)):
+        if not numbers:
+            continue
+        problems = [*dict.fromkeys(filter(None, numbers.values()))][:_MAX_PROBLEMS]
         if problems:
             reason = f"not read by OCR: {'; '.join(problems)}"
-        yield _report_pages(list(unread), pages.count, "needs OCR", reason)
+        yield _report_pages(list(numbers), pages.count, "needs OCR", reason)
 
 
 def _open(path: Path, content: bytes) -> Any:
@@ -142,6 +172,8 @@ class _PdfPages:
     annotations: dict[int, str] = field(default_factory=dict)
     # The numbers of pages that are pictures.
     scans: list[int] = field(default_factory=list)
+    # The numbers of pages whose fonts do not say which letters they show.
+    garbled: list[int] = field(default_factory=list)
     # The numbers of damaged pages.
     damaged: list[int] = field(default_factory=list)
 
@@ -152,10 +184,13 @@ def _read_pages(document: Any, annotations: PageAnnotations) -> _PdfPages:
     for number in range(1, pages.count + 1):
         try:
             with open_page(document, number - 1) as page:
-                text = mark_line_ends(clean(read_page_text(page)))
+                page_text = read_page_text(page)
+                text = mark_line_ends(clean(page_text or ""))
                 if lines := clean(annotations.read(page, number - 1, text)):
                     pages.annotations[number] = lines
-                if _is_scan(page, text):
+                if page_text is None:
+                    pages.garbled.append(number)
+                elif _is_scan(page, text):
                     pages.scans.append(number)
         except ValueError:
             pages.damaged.append(number)
@@ -173,7 +208,7 @@ def _recognise_scans(document: Any, pages: _PdfPages) -> tuple[dict[int, str], s
     The problem of an unread page is empty if OCR is off.
     """
     if not pictures.is_ocr_on():
-        return pages.texts, "", dict.fromkeys(pages.scans, "")
+        return pages.texts, "", dict.fromkeys(sorted([*pages.scans, *pages.garbled]), "")
     empty = {number for number, text in pages.texts.items() if not any(map(str.isalnum, text))}
     candidates = sorted(empty.union(pages.scans).difference(pages.damaged))
     recognised, note, unread = pictures.recognise_pages(document, candidates)
@@ -182,7 +217,10 @@ def _recognise_scans(document: Any, pages: _PdfPages) -> tuple[dict[int, str], s
         # OCR usually reads the text of a stamp, too.
         page_text = texts[number]
         is_repeated = "".join(page_text.split()) in "".join(text.split())
-        texts[number] = text if is_repeated else f"{page_text.strip()}\n{text}"
+        if is_repeated:
+            texts[number] = text
+        else:
+            texts[number] = f"{page_text.strip()}\n{text}"
     return texts, note, unread
 
 
@@ -219,6 +257,8 @@ def _explain_no_text(
         return "needs OCR", f"OCR found no text in it: {note}"
     if damaged == pages.count:
         return "damaged", "damaged: its pages cannot be read"
+    if pages.garbled and not pages.scans and not pictures.is_ocr_on():
+        return "needs OCR", _NO_LETTERS
     if is_scanned or _PICTURE_OBJECT.search(content):
         if pictures.is_ocr_on():
             return "needs OCR", "OCR found no text in it"

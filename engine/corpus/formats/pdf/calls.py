@@ -102,13 +102,14 @@ def read_paths(page: Any, max_objects: int) -> list[tuple[int, Box]]:
     from pypdfium2 import raw
 
     handle = cast(page.raw, c_void_p).value
-    get_object = _get_functions()["FPDFPage_GetObject"]
-    get_type = _get_functions()["FPDFPageObj_GetType"]
-    get_bounds = _get_functions()["FPDFPageObj_GetBounds"]
+    functions = _get_functions()
+    get_object = functions["FPDFPage_GetObject"]
+    get_type = functions["FPDFPageObj_GetType"]
+    get_bounds = functions["FPDFPageObj_GetBounds"]
     box = (c_float * 4)()
     addresses = tuple(addressof(box) + _FLOAT_SIZE * side for side in range(4))
     count = min(raw.FPDFPage_CountObjects(page.raw), max_objects)
-    paths: list[tuple[int, Box]] = []
+    paths = []
     for index in range(count):
         object_handle = get_object(handle, index)
         if get_type(object_handle) == _PATH_OBJECT and get_bounds(object_handle, *addresses):

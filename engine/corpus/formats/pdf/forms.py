@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from ctypes import POINTER, c_ushort, cast, create_string_buffer
 from functools import partial
 from typing import Any
 
 from engine.corpus.formats.html import render_text
-from engine.corpus.formats.pdf.pdfium import remove_control_characters
+from engine.corpus.formats.pdf.pdfium import (
+    open_page,
+    open_pdf,
+    read_page_text,
+    remove_control_characters,
+)
 from engine.corpus.text.blocks import find_missing_lines
 from engine.corpus.text.hyphens import BREAK, LINE_END
 
@@ -26,7 +32,8 @@ _MAX_VALUE_LENGTH = 2**24
 # Maximum number of options of one list.
 _MAX_OPTIONS = 1000
 # Flags of a note: it is hidden, or only shown in print.
-_NOT_SHOWN = 0x02 | 0x20
+_HIDDEN = 0x02
+_NOT_SHOWN = _HIDDEN | 0x20
 # Flag of a field for a password.
 _PASSWORD_FIELD = 1 << 13
 # Values of fields that are empty or not ticked.
@@ -60,12 +67,14 @@ class PageAnnotations:
     document: the more fields a form has, the longer PDFium takes to find each of them.
 
     `is_complete` is False once the time was not enough. `pinned` lists the attached files among the
-    notes, each as (index of the page, index of the note on it).
+    notes, each as (index of the page, index of the note on it). `drawn` has, by index of the page,
+    the indexes of stamps, signatures and other notes whose text is only in their drawing.
     """
 
     def __init__(self, form: Any, seconds: float) -> None:
         self.is_complete = True
         self.pinned: list[tuple[int, int]] = []
+        self.drawn: defaultdict[int, set[int]] = defaultdict(set)
         self._form = form
         self._seconds_left = seconds
 
@@ -111,12 +120,68 @@ class PageAnnotations:
                     self.pinned.append((index, note_index))
                 if kind in not_shown or raw.FPDFAnnot_GetFlags(note) & _NOT_SHOWN:
                     yield ""
-                elif kind == raw.FPDF_ANNOT_WIDGET:
-                    yield _read_field(self._form, note, fields)
-                else:
+                    continue
+                field_kind = None
+                if kind == raw.FPDF_ANNOT_WIDGET:
+                    field_kind = raw.FPDFAnnot_GetFormFieldType(self._form, note)
+                if _is_drawn(note, kind, field_kind):
+                    self.drawn[index].add(note_index)
+                if field_kind is None:
                     yield from _read_comment(note)
+                else:
+                    yield _read_field(self._form, note, field_kind, fields)
             finally:
                 raw.FPDFPage_CloseAnnot(note)
+
+
+def _is_drawn(note: Any, kind: int, field_kind: int | None) -> bool:
+    """Return whether only the drawing of a note of some kind holds its text.
+
+    So it is with stamps, signatures, and fields that the document's form does not list. The kind
+    of the field is None for a note that is no field.
+    """
+    from pypdfium2 import raw
+
+    drawn_kinds = (raw.FPDF_ANNOT_STAMP, raw.FPDF_ANNOT_WATERMARK)
+    drawn_fields = (-1, raw.FPDF_FORMFIELD_UNKNOWN, raw.FPDF_FORMFIELD_SIGNATURE)
+    if kind not in drawn_kinds and field_kind not in drawn_fields:
+        return False
+    return bool(raw.FPDFAnnot_HasKey(note, b"AP"))
+
+
+def read_drawn_notes(
+    content: bytes, drawn: Mapping[int, Collection[int]], seconds: float
+) -> Iterator[tuple[int, str]]:
+    """Yield the index of a page and its text with what `drawn` notes on it show.
+
+    `drawn` is as `PageAnnotations` collects it. Pages for which `seconds` do not suffice are left
+    out, and so are damaged ones.
+    """
+    from pypdfium2 import raw
+
+    start = time.process_time()
+    # The notes become part of their pages, so this must not be the document that is read.
+    with closing(open_pdf(content)) as document:
+        for index, note_indexes in drawn.items():
+            if time.process_time() - start > seconds:
+                return
+            with suppress(ValueError):
+                with open_page(document, index) as page:
+                    _hide_notes(page, without=note_indexes)
+                    raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY)
+                with open_page(document, index) as page:
+                    yield index, read_page_text(page) or ""
+
+
+def _hide_notes(page: Any, without: Collection[int]) -> None:
+    """Hide the notes of a page, except those with the indexes `without`."""
+    from pypdfium2 import raw
+
+    for index in range(raw.FPDFPage_GetAnnotCount(page)):
+        note = raw.FPDFPage_GetAnnot(page, index)
+        if note and index not in without:
+            raw.FPDFAnnot_SetFlags(note, _HIDDEN)
+        raw.FPDFPage_CloseAnnot(note)
 
 
 def _read_comment(note: Any) -> Iterator[str]:
@@ -141,11 +206,11 @@ def _contains_words(text: str, line: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(line)}(?!\w|[-./]\w)", text) is not None
 
 
-def _read_field(form: Any, note: Any, known: set[str]) -> str:
+def _read_field(form: Any, note: Any, kind: int, known: set[str]) -> str:
     """Return `name: value` for the field that a note shows, empty if the field has no value.
 
-    A field may be shown by several notes. `known` holds the full names of the fields that were read
-    before, and gets the name of this one.
+    `kind` is that of the field in the terms of PDFium. A field may be shown by several notes.
+    `known` holds the full names of the fields that were read before, and gets the name of this one.
     """
     from pypdfium2 import raw
 
@@ -155,7 +220,6 @@ def _read_field(form: Any, note: Any, known: set[str]) -> str:
     list_kinds = (raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
     text_kinds = (raw.FPDF_FORMFIELD_TEXTFIELD, *list_kinds)
     tick_kinds = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
-    kind = raw.FPDFAnnot_GetFormFieldType(form, note)
     if kind not in (*text_kinds, *tick_kinds):
         return ""
     if kind in text_kinds and raw.FPDFAnnot_GetFormFieldFlags(form, note) & _PASSWORD_FIELD:

@@ -54,8 +54,9 @@ def find_headings(
 
     The numbers before the two titles may differ. `pages` say where each page begins in `text`.
     """
+    starts = [page.start for page in pages]
     # By start, as a page without text begins where the next one does.
-    ends = dict(pairwise([*(page.start for page in pages), len(text)]))
+    ends = dict(pairwise([*starts, len(text)]))
     spans = {page.number: (page.start, ends[page.start]) for page in pages}
     headings: dict[int, Heading] = {}
     for heading in _find_titles(bookmarks, text, spans):

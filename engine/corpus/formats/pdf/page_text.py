@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from ctypes import byref, c_double, c_ushort
 from functools import cached_property
 from itertools import islice, pairwise
+from unicodedata import normalize
 
-from engine.corpus.formats.pdf.calls import TextPage
+from engine.corpus.formats.pdf.calls import Box, TextPage
 from engine.corpus.formats.pdf.layout import Piece, find_raised_pieces, turn_box, turn_pieces
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.text.hyphens import LINE_END
@@ -50,6 +51,37 @@ _MAX_JOINED_WIDTH = 4
 _WORD_BEGIN = re.compile(r"(?<=\s)\S")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _HYPHEN_CODES = (0xFFFE, 0x2D, 0xAD, 0x2010)
+# What they are in the text of the page.
+_HYPHENS = (LINE_END, "-")
+# Accents that TeX draws over or below letters, and the marks that Unicode puts after these letters.
+_MARKS = {
+    "`": "\u0300",
+    "\u00b4": "\u0301",
+    "\u02c6": "\u0302",
+    "\u02dc": "\u0303",
+    "\u00af": "\u0304",
+    "\u02d8": "\u0306",
+    "\u02d9": "\u0307",
+    "\u00a8": "\u0308",
+    "\u02da": "\u030a",
+    "\u02dd": "\u030b",
+    "\u02c7": "\u030c",
+    "\u00b8": "\u0327",
+    "\u02db": "\u0328",
+}
+_ACCENT = re.compile(f"[{''.join(_MARKS)}]")
+# Letters that are drawn without their dots below an accent.
+_WITH_DOT = {"\u0131": "i", "\u0237": "j"}
+_MAX_ACCENTS = 2000  # of a page
+# Distance of a place within a letter from its accent, as a share of their size.
+_TO_LETTER = 0.25
+# The widest gap between two letters of a word, as a share of the height of the lower one.
+_MAX_GAP_IN_WORD = 0.4
+
+
+def has_accents(plain: str) -> bool:
+    """Return whether a page has accents that may stand over letters."""
+    return _ACCENT.search(plain) is not None
 
 
 class PageText:
@@ -142,6 +174,83 @@ class PageText:
             if number and _follows(pieces[number - 1], pieces[number]):
                 self._drop_line_end(start)
 
+    def compose_accents(self) -> None:
+        """Compose letters with the accents that the file draws over or below them: `¨u` → `ü`."""
+        if not has_accents(self._plain) or not self.has_letters:
+            return
+        for accent in islice(_ACCENT.finditer(self._text), _MAX_ACCENTS):
+            index = accent.start()
+            base = self._find_base(index)
+            if base < 0:
+                continue
+            letter = self.letters[base]
+            composed = normalize("NFC", _WITH_DOT.get(letter, letter) + _MARKS[accent[0]])
+            if len(composed) == 1:
+                self.letters[base] = composed
+                self._drop_accent(index, base)
+
+    def _find_base(self, accent: int) -> int:
+        """Return the index of the letter over or below which an accent stands, -1 for none."""
+        for base in (self._find_visible(accent, 1), self._find_visible(accent, -1)):
+            if 0 <= base < self._count and self._stands_over(accent, base):
+                return base
+        if self._quarters:
+            return -1
+        # PDFium sorts the text objects of a line, so the letter may be far from its accent.
+        left, bottom, right, top = self._text_page.read_box(accent)
+        x = (left + right) / 2
+        size = float(self._raw.FPDFText_GetFontSize(self._page, accent))
+        for y in (bottom - _TO_LETTER * size, top + _TO_LETTER * size):
+            base = int(self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _INSIDE, _INSIDE))
+            if base >= 0 and base != accent and self._stands_over(accent, base):
+                return base
+        return -1
+
+    def _drop_accent(self, accent: int, base: int) -> None:
+        """Remove an accent, and the blanks that PDFium sees between it and the rest of its word."""
+        self.letters[accent] = ""
+        self._changed = True
+        before = self._find_visible(accent, -1)
+        after = self._find_visible(accent, 1)
+        is_within_word = before >= 0 and after < self._count and self._are_close(before, after)
+        if is_within_word or base != after:
+            self._drop_blanks(before, accent)
+        if is_within_word or base == after:
+            self._drop_blanks(accent, after)
+
+    def _find_visible(self, index: int, step: int) -> int:
+        """Return the index of the next letter after or before another that is not blank."""
+        index += step
+        while 0 <= index < self._count and not self.letters[index].strip():
+            index += step
+        return index
+
+    def _drop_blanks(self, start: int, end: int) -> None:
+        """Remove the blanks and line ends between two letters that PDFium added."""
+        for index in range(start + 1, end):
+            if not self._text_page.find_object(index):
+                self.letters[index] = ""
+
+    def _stands_over(self, accent: int, base: int) -> bool:
+        """Return whether the middle of an accent is over or below a letter, and near it."""
+        left, bottom, right, top = self._read_turned_box(accent)
+        base_left, base_bottom, base_right, base_top = self._read_turned_box(base)
+        height = base_top - base_bottom
+        is_near = bottom < base_top + height and top > base_bottom - height
+        return is_near and base_left < (left + right) / 2 < base_right
+
+    def _are_close(self, before: int, after: int) -> bool:
+        """Return whether two letters stand in one line, as close as in a word."""
+        _, bottom, right, top = self._read_turned_box(before)
+        left, bottom_after, _, top_after = self._read_turned_box(after)
+        height = min(top - bottom, top_after - bottom_after)
+        is_same_line = bottom < top_after and bottom_after < top
+        return is_same_line and abs(left - right) < _MAX_GAP_IN_WORD * height
+
+    def _read_turned_box(self, index: int) -> Box:
+        """Return the box of a letter, turned so that the text runs to the right."""
+        return turn_box(self._text_page.read_box(index), self._quarters)
+
     def separate_lines(self) -> None:
         """Put a line end between pieces of different lines that PDFium joins, as in columns.
 
@@ -183,11 +292,14 @@ class PageText:
     def _joins_words(self, before: int, number: int) -> bool:
         """Return whether PDFium joins two pieces, by their numbers, that are not just letters."""
         start = self.find_start(number)
+        end = self.find_start(number + 1)
         text_before = "".join(self.letters[self.find_start(before) : start])
-        text = "".join(self.letters[start : self.find_start(number + 1)])
-        joined_letters = text_before[-1:] + text[:1]
+        text = "".join(self.letters[start:end])
+        at_joint = text_before[-1:] + text[:1]
         are_single = len(text_before) <= 1 and len(text) <= 1
-        return joined_letters.isalnum() and not (are_single and joined_letters.isalpha())
+        if are_single and at_joint.isalpha():
+            return False
+        return at_joint.isalnum()
 
     def _find_neighbour(self, start: int, core: str) -> int:
         """Return the index of the letter to which a piece that may be raised belongs.
@@ -349,7 +461,7 @@ def _align(codes: Sequence[int], plain: str) -> list[str]:
         index += 1
         char = plain[plain_index : plain_index + 1]
         is_first_half = 0xD800 <= code < 0xDC00 and char > "\uffff"
-        is_hyphen = char == LINE_END and code in _HYPHEN_CODES
+        is_hyphen = char in _HYPHENS and code in _HYPHEN_CODES
         if char and (ord(char) == code or is_first_half or is_hyphen):
             letters.append(char)
             plain_index += 1

@@ -11,6 +11,11 @@ from typing import Any
 from engine.core.characters import clean
 from engine.corpus.formats import LeftOut, Member
 from engine.corpus.formats.locked import known_passwords
+from engine.corpus.formats.pdf.glyph_numbers import (
+    decode_controls,
+    decode_letters,
+    is_garbled,
+)
 from engine.corpus.formats.pdf.reading import arrange_text
 from engine.corpus.formats.pdf.right_to_left import read_in_order, runs_right_to_left
 
@@ -134,13 +139,20 @@ def _read_attachment(open_file: Callable[[], Any], number: int) -> Member | Left
         return LeftOut(name, "quarantined", "damaged", reason)
 
 
-def read_page_text(page: Any) -> str:
-    """Return the text of a page of pypdfium2, with `LINE_END` in words that a line end splits."""
+def read_page_text(page: Any) -> str | None:
+    """Return the text of a page of pypdfium2, with `LINE_END` in words that a line end splits.
+
+    None if its fonts do not say which letters they show.
+    """
     with closing(page.get_textpage()) as text:
-        plain = text.get_text_bounded()
+        plain = decode_letters(text, text.get_text_bounded())
+        if is_garbled(plain):
+            return None
         if runs_right_to_left(plain):
-            return remove_control_characters(read_in_order(text))
-        return remove_control_characters(arrange_text(text, plain))
+            shown = read_in_order(text)
+        else:
+            shown = arrange_text(text, plain)
+        return remove_control_characters(decode_controls(shown))
 
 
 def remove_control_characters(text: str) -> str:

@@ -24,7 +24,7 @@ from engine.corpus.formats.pdf.layout import (
     stand_in_columns,
     stand_side_by_side,
 )
-from engine.corpus.formats.pdf.page_text import PageText
+from engine.corpus.formats.pdf.page_text import PageText, has_accents
 from engine.corpus.formats.pdf.rules import read_rules
 from engine.corpus.formats.pdf.tables import find_tables_and_prose
 from engine.corpus.text.hyphens import LINE_END
@@ -67,16 +67,19 @@ def arrange_text(page: Any, plain: str) -> str:
     has_few_pieces = count <= min_pieces
     has_many_pieces = count >= _MAX_PIECES_A_LINE * lines
     may_be_plain = (has_few_pieces or has_many_pieces) and is_upright(page, letters)
-    if may_be_plain and has_many_pieces:
+    is_plain = not has_accents(plain)
+    if may_be_plain and has_many_pieces and is_plain:
         return plain
     text_page = TextPage(page)
     pieces = read_pieces(text_page, count)
-    if not may_be_plain or stand_in_columns(pieces):
+    if not may_be_plain or (stand_in_columns(pieces) and not has_many_pieces):
         return _arrange_pieces(text_page, plain, letters, pieces)
-    if count <= lines:
+    if count <= lines and is_plain:
         return plain
     text = PageText(text_page, plain, letters, pieces, quarters=0)
-    text.separate_lines()
+    text.compose_accents()
+    if not has_many_pieces:
+        text.separate_lines()
     return text.read_all()
 
 
@@ -88,6 +91,7 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
     page = text_page.page.page
     quarters = find_turn(text_page.page, pieces, letters)
     text = PageText(text_page, plain, letters, pieces, quarters)
+    text.compose_accents()
     text.write_superscripts()
     text.separate_lines()
     pieces = text.turned_pieces
@@ -171,7 +175,7 @@ def _read_by_line(text: PageText, blocks: Iterable[Block], pieces: Iterable[Piec
 
 def _map_pieces_to_blocks(blocks: Iterable[Block]) -> dict[int, Block]:
     """Return the block of each piece in a block, by number of the piece."""
-    block_of: dict[int, Block] = {}
+    block_of = {}
     for block in blocks:
         for piece in block.pieces():
             block_of[piece.number] = block

@@ -143,7 +143,7 @@ def _order_word(word: list[_PlacedChar]) -> Iterator[_PlacedChar]:
 
 def _split_into_glyphs(word: list[_PlacedChar]) -> list[list[_PlacedChar]]:
     """Split a word into its glyphs, which may show several letters; a number counts as one."""
-    glyphs: list[list[_PlacedChar]] = []
+    glyphs = []
     in_number = _find_digits(word)
     for is_number, run in groupby(zip(in_number, word, strict=True), itemgetter(0)):
         chars = [char for _, char in run]
@@ -180,8 +180,8 @@ def _is_mark(glyph: Sequence[_PlacedChar]) -> bool:
 
 def _put_marks_behind_letters(glyphs: Sequence[list[_PlacedChar]]) -> list[list[_PlacedChar]]:
     """Return the glyphs of a word with the marks that precede a letter behind it, as in Unicode."""
-    ordered: list[list[_PlacedChar]] = []
-    marks: list[list[_PlacedChar]] = []
+    ordered = []
+    marks = []
     for glyph in glyphs:
         if _is_mark(glyph):
             marks.append(glyph)

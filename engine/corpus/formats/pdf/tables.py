@@ -44,7 +44,7 @@ _LEVEL = 0.15
 # Share of the rows of a table that is drawn column by column whose cells are level.
 _MIN_LEVEL = 0.75
 # Minimum distance in points of rules that separate rows; closer ones are a double rule.
-_MIN_BAND = 2.0
+_MIN_RULE_DISTANCE = 2.0
 # Minimum length of a rule that separates rows, as a share of the width of the block.
 _RULE_REACH = 0.5
 
@@ -105,7 +105,7 @@ def _arrange(block: Block, read_rules: ReadRules, read_text: ReadText) -> bool:
     rule_heights: list[float] = []
     # Finding the rules of a page takes time, so they are only asked where the lines leave it open.
     if looks_like_prose or _has_doubtful_lines(block):
-        rule_heights = _find_bands(block, read_rules())
+        rule_heights = _find_row_rules(block, read_rules())
     if looks_like_prose and not rule_heights:
         block.is_prose = True
         return is_drawn_by_line
@@ -127,7 +127,7 @@ def _arrange_drawn_columns(block: Block, read_rules: ReadRules, read_text: ReadT
     block.is_drawn_by_column = True
     rule_heights: list[float] = []
     if block.columns > 2 and not _are_filled(block, _PROSE_WIDTH, _FILLED):
-        rule_heights = _find_bands(block, read_rules())
+        rule_heights = _find_row_rules(block, read_rules())
     if rule_heights or _has_level_cells(block, read_text):
         return _find_rows(block, rule_heights)
     return False
@@ -174,7 +174,7 @@ def _are_level(segment: Segment, other: Segment, letter_height: float) -> bool:
 
 def _read_columns(block: Block, read_text: ReadText) -> list[list[str]]:
     """Return the text of the first lines of each column."""
-    columns: list[list[str]] = []
+    columns = []
     for column in range(block.columns):
         segments = block.find_column(column)[:_MAX_READ]
         columns.append([read_text(segment) for segment in segments])
@@ -216,7 +216,7 @@ def _count_jumps(lines: Sequence[dict[int, Segment]]) -> int:
     return sum(before != after for before, after in pairwise(columns))
 
 
-def _find_bands(block: Block, rules: Sequence[Rule]) -> list[float]:
+def _find_row_rules(block: Block, rules: Sequence[Rule]) -> list[float]:
     """Return the heights of the rules that separate the rows of a block, from the top down.
 
     Empty if there are fewer than two such rules.
@@ -229,7 +229,7 @@ def _find_bands(block: Block, rules: Sequence[Rule]) -> list[float]:
     for rule in sorted(rules, key=lambda rule: -rule.height):
         length_at_block = min(rule.right, block_right) - max(rule.left, block_left)
         is_within = block.lines[-1].bottom < rule.height < block.lines[0].top
-        is_double = bool(heights) and heights[-1] - rule.height < _MIN_BAND
+        is_double = bool(heights) and heights[-1] - rule.height < _MIN_RULE_DISTANCE
         if length_at_block >= min_length and is_within and not is_double:
             heights.append(rule.height)
     return heights if len(heights) >= 2 else []
@@ -244,7 +244,7 @@ def _find_rows(block: Block, rule_heights: Sequence[float]) -> bool:
     max_pitch = min(
         MAX_PITCH_IN_CELL * block.letter_height, _CLOSER * _measure_pitch_of_rows(block)
     )
-    for region in _split_at_bands(block, rule_heights):
+    for region in _split_at_rules(block, rule_heights):
         if rule_heights and _is_one_row(block, region):
             block.rows.append(region)
             continue
@@ -259,16 +259,16 @@ def _find_rows(block: Block, rule_heights: Sequence[float]) -> bool:
     return longest <= _MAX_LINES_OF_ROW and len(block.rows) >= _MIN_ROWS_OF_MANY
 
 
-def _split_at_bands(block: Block, rule_heights: Sequence[float]) -> list[list[int]]:
+def _split_at_rules(block: Block, rule_heights: Sequence[float]) -> list[list[int]]:
     """Return the indexes of the lines of a block, separated where a rule is between them."""
 
-    def count_bands_above(index: int) -> int:
+    def count_rules_above(index: int) -> int:
         """Count the rules above the middle of a line."""
         line = block.lines[index]
         middle = (line.bottom + line.top) / 2
         return sum(height > middle for height in rule_heights)
 
-    regions = groupby(range(len(block.lines)), count_bands_above)
+    regions = groupby(range(len(block.lines)), count_rules_above)
     return [list(region) for _, region in regions]
 
 

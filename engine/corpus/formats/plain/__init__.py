@@ -17,8 +17,14 @@ from engine.core.characters import clean
 from engine.core.records import ReadDocument
 from engine.core.text import format_count
 from engine.corpus.formats import UnreadableFileError, read_bytes
+from engine.corpus.formats.plain import latex
+from engine.corpus.formats.plain.markup import find_headings, find_title
 from engine.corpus.formats.plain.subtitles import are_subtitles, show_subtitles
-from engine.corpus.formats.plain.unnamed_encodings import find_plausible_codec, is_plausible
+from engine.corpus.formats.plain.unnamed_encodings import (
+    find_plausible_codec,
+    gives_words,
+    is_plausible,
+)
 from engine.corpus.text.metadata import title_from_name
 
 _BYTE_ORDER_MARKS = (
@@ -28,7 +34,6 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_MAX_TITLE_LENGTH = 100
 _CONTROL_CHARACTER = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 # With a larger share of control characters, a file is binary and not text.
 _MAX_CONTROL_SHARE = 0.02
@@ -64,6 +69,12 @@ _CODE_PAGES_OF_NAMES = (
     "cp949",
 )
 """The Windows and DOS code pages of names in archives."""
+_DOS_CODE_PAGES = ("cp437", "cp850", "cp852", "cp866", "cp857", "cp860", "cp862", "cp737")
+# A line or area of a frame in a text of DOS. Elsewhere it would be a letter that follows itself.
+_FRAME = re.compile(rb"([\xb0-\xb2\xc4\xcd\xdb\xdc\xdf])\1{3,}")
+# Blanks in place of the parts of frames that all these code pages have.
+_FRAME_BYTES = bytes.fromhex("b0b1b2b3b4b9babbbcbfc0c1c2c3c4c5c8c9cacbcccdced9dadbdcdf")
+_WITHOUT_FRAMES = bytes.maketrans(_FRAME_BYTES, b" " * len(_FRAME_BYTES))
 _MAX_SHORT = 600  # bytes; chardet is unreliable for texts that are not longer
 _MAX_SAMPLE_LENGTH = 64 * 1024  # bytes
 _MAX_SAMPLE_LINES = 2000
@@ -79,6 +90,12 @@ _WESTERN_BYTES = {
     for byte in range(0x80, 0xA0)
     if (char := bytes([byte]).decode(_WESTERN, "ignore"))
 }
+# Bytes that are not UTF-8, as `surrogateescape` decodes them.
+_BAD_BYTES = re.compile("[\udc80-\udcff]+")
+# Western letters that are rather the first half of a Latin, Greek or Cyrillic letter in UTF-8.
+_FIRST_HALVES = ("Â", "Ã", "Î", "Ï", "Ð", "Ñ")
+_WESTERN_CHARACTERS = {byte: char for char, byte in _WESTERN_BYTES.items()}
+_LATIN_1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 # With less confidence, a guess of chardet's is no better than any other.
 _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
@@ -86,6 +103,16 @@ _TERMINAL_ORDER = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 # The first two characters of what was one character in UTF-8 before it was taken for a Western text
 # and encoded again: `Ã¼` in place of `ü`.
 _ENCODED_TWICE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6-\u20ac\u2122]")
+# A picture within a text: `data:image/png;base64,iVBOR…`; JSON may put a backslash before `/`.
+_DATA_ADDRESS = re.compile(
+    r"data:[\w.+-]+\\?/[\w.+-]+(?:;[\w.=-]+)*;base64,(?:[A-Za-z0-9+/=_-]|\\/){100,}"
+)
+# A file in base64: many characters without a blank, or several lines of such.
+_PACKED = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])"
+    r"(?:[A-Za-z0-9+/=_-]{200,}|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}[A-Za-z0-9+/_-]*=*)"
+)
+_MIN_PACKED = 200  # characters
 _CODECS_BY_LABEL = {
     "iso-8859-1": "cp1252",
     "latin-1": "cp1252",
@@ -131,21 +158,21 @@ class DecodedText(NamedTuple):
 class PlainReader:
     """A reader of .txt files.
 
-    The title is the first line if it is short and holds a letter, else the file's name. Subtitles
-    always have the file's name as their title.
+    The title is the one that the text names or begins with, else the file's name. Subtitles always
+    have the file's name as their title.
     """
 
     def read(self, path: Path, data: bytes | None = None) -> Iterator[ReadDocument]:
         """Read a file; see `Reader.read`."""
         text, note = decode(read_bytes(path, data), path)
-        # `splitlines` also splits at the form feeds that old programs write between pages.
-        title = next(" ".join(line.split()) for line in text.splitlines() if line.strip())
         if are_subtitles(text):
-            title = ""
             text = show_subtitles(text) or text
-        if len(title) > _MAX_TITLE_LENGTH or not any(map(str.isalpha, title)):
-            title = title_from_name(path)
-        yield ReadDocument(title, text, format="txt", note=note)
+            yield ReadDocument(title_from_name(path), text, format="txt", note=note)
+            return
+        if path.suffix.lower() in latex.ENDINGS:
+            text = latex.show_letters(text)
+        headings = tuple(find_headings(text, path))
+        yield ReadDocument(find_title(text, path), text, headings, format="txt", note=note)
 
 
 READER = PlainReader()
@@ -174,25 +201,36 @@ def decode_as(data: bytes, label: str, path: Path) -> DecodedText:
         return decode(data, path)
     if not data.isascii() and not codec.startswith("utf"):
         with suppress(UnicodeDecodeError):
-            text = _clean_text(data.decode("utf-8"), path)
+            text = _clean_text(_decode_utf8(data), path)
             return DecodedText(text, f"read as UTF-8, though it says {label}")
     with suppress(UnicodeError, LookupError, ValueError):
-        return DecodedText(_clean_text(data.decode(codec), path), "")
+        is_utf8 = lookup(codec).name == "utf-8"
+        text = _decode_utf8(data) if is_utf8 else data.decode(codec)
+        return DecodedText(_clean_text(text, path), "")
     return decode(data, path)
 
 
 def _clean_text(text: str, path: Path) -> str:
-    """Return a decoded text without orders to a terminal and what `clean` removes.
+    """Return a decoded text without orders to a terminal, pictures and what `clean` removes.
 
     Raises UnreadableFileError if nothing is left, or if the content is binary.
     """
     text = clean(text)
     if "\x1b" in text:
         text = _TERMINAL_ORDER.sub("", text)
+    if ";base64," in text:
+        text = _DATA_ADDRESS.sub("", text)
     if not text.strip():
         raise UnreadableFileError(path, "empty", "empty")
     _check_control_characters(text, path)
     return text
+
+
+def drop_packed_files(text: str) -> str:
+    """Return a value without the files in base64 in it."""
+    if len(text) < _MIN_PACKED:
+        return text
+    return _PACKED.sub(lambda match: match[0] if match[0].isdigit() else "", text)
 
 
 def _check_control_characters(text: str, path: Path) -> None:
@@ -216,19 +254,30 @@ def _decode(data: bytes, path: Path) -> DecodedText:
             return wide
         data, nul_note = _shorten_nuls(data, path)
     try:
-        text = data.decode("utf-8")
+        text = _decode_utf8(data)
         note = ""
-        original = _decode_twice_encoded(text)
+        original = decode_twice_encoded(text)
         if original:
             text = original
             note = "its UTF-8 was encoded twice"
     except UnicodeDecodeError:
         if is_mostly_utf8(data):
-            text = data.decode("utf-8", "replace")
-            note = _describe_unread(text)
+            text, note = _decode_mixed(data)
         else:
             text, note = _decode_by_guess(data, path)
     return DecodedText(text, _join_notes(note, nul_note))
+
+
+def _decode_utf8(data: bytes) -> str:
+    """Decode UTF-8, with Western characters in place of control characters of Latin-1.
+
+    Programs that take Windows' code page for Latin-1 leave such characters. Raises
+    UnicodeDecodeError.
+    """
+    text = data.decode("utf-8")
+    if _LATIN_1_CONTROL.search(data) and not decode_twice_encoded(text):
+        return text.translate(_WESTERN_CHARACTERS)
+    return text
 
 
 def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
@@ -248,7 +297,7 @@ def _shorten_nuls(data: bytes, path: Path) -> tuple[bytes, str]:
     return data, f"NULs replaced in {format_count(runs, 'place')}"
 
 
-def _decode_twice_encoded(text: str) -> str:
+def decode_twice_encoded(text: str) -> str:
     """Return the original of a text whose UTF-8 was taken for a Western text and encoded again.
 
     Empty for other texts: decoding them once more fails, since it hardly happens that all their
@@ -315,6 +364,33 @@ def is_mostly_utf8(data: bytes) -> bool:
     return valid_count >= max(min_valid, invalid_count)
 
 
+def _decode_mixed(data: bytes) -> DecodedText:
+    """Decode UTF-8 with bytes in it that are not."""
+    text = _BAD_BYTES.sub(_read_bad_bytes, data.decode("utf-8", "surrogateescape"))
+    note = ""
+    if text != data.decode("utf-8", "replace"):
+        note = f"UTF-8, with letters that are read as {_WESTERN}"
+    return DecodedText(text, _join_notes(note, _describe_unread(text)))
+
+
+def _read_bad_bytes(match: re.Match[str]) -> str:
+    """Return what bytes within UTF-8 stand for: Western letters in a word, else U+FFFD.
+
+    Programs in different encodings may add lines to one file.
+    """
+    data = match[0].encode("utf-8", "surrogateescape")
+    letters = data.decode(_WESTERN, "replace")
+    before = match.string[max(0, match.start() - 1) : match.start()]
+    after = match.string[match.end() : match.end() + 1]
+    is_in_word = any(char.isascii() and char.isalpha() for char in (before, after))
+    has_capital_within = before.islower() and letters[0].isupper()
+    is_before_capital = letters[-1].islower() and after.isupper()
+    is_word = letters.isalpha() and not has_capital_within and not is_before_capital
+    if is_in_word and is_word and letters not in _FIRST_HALVES:
+        return letters
+    return data.decode("utf-8", "replace")
+
+
 def _decode_by_guess(data: bytes, path: Path) -> DecodedText:
     """Decode bytes in the most likely encoding.
 
@@ -348,11 +424,13 @@ def find_codec(label: str) -> str:
 def guess_encoding(data: bytes) -> str:
     """Return the most likely encoding of bytes that are neither UTF-8 nor UTF-16.
 
-    This is chardet's guess, with two exceptions: for a short text that does not look like words in
-    it, an encoding in which it does; and for an unlikely guess, Western if that is possible. Empty
-    if no encoding fits.
+    This is chardet's guess, with three exceptions: for a text with frames, a code page of DOS; for
+    a short text that does not look like words in it, an encoding in which it does; and for an
+    unlikely guess, Western if that is possible. Empty if no encoding fits.
     """
     sample = find_informative_sample(data)
+    if _FRAME.search(sample):
+        return _guess_dos_code_page(sample)
     encoding, confidence = _detect(sample)
     is_unlikely = confidence < _MIN_CONFIDENCE
     if encoding and len(data) <= _MAX_SHORT:
@@ -367,6 +445,19 @@ def guess_encoding(data: bytes) -> str:
             sample.decode(_WESTERN)
             return _WESTERN
     return "" if encoding.startswith(_WIDE_ENCODINGS) else encoding
+
+
+def _guess_dos_code_page(data: bytes) -> str:
+    """Return the most likely code page of a text of DOS with frames.
+
+    This is chardet's guess if the text looks like words in it, else the first in which it does.
+    """
+    unframed = data.translate(_WITHOUT_FRAMES)
+    encoding, _ = _detect(unframed, _DOS_CODE_PAGES)
+    codecs_with_words = (code for code in _DOS_CODE_PAGES if gives_words(unframed, code))
+    if gives_words(unframed, encoding):
+        return encoding
+    return next(codecs_with_words, encoding)
 
 
 def guess_encoding_of_names(names: bytes) -> str:

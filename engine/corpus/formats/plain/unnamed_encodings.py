@@ -71,15 +71,15 @@ def find_plausible_codec(data: bytes, likely: Iterable[str] = ()) -> str:
     letters. Empty if no codec gives words.
     """
     for codec in chain(likely, _USUAL_CODECS):
-        if _gives_words(data, codec):
+        if gives_words(data, codec):
             return codec
     for codec, ranges in _EVERYDAY_FIRST_BYTES.items():
-        if _gives_words(data, codec) and _is_everyday(data.decode(codec), codec, ranges):
+        if gives_words(data, codec) and _is_everyday(data.decode(codec), codec, ranges):
             return codec
     for codec in _RARE_CODECS:
-        if _gives_words(data, codec):
+        if gives_words(data, codec):
             return codec
-    plausible_codecs = [codec for codec in _OLD_CODECS if _gives_words(data, codec)]
+    plausible_codecs = [codec for codec in _OLD_CODECS if gives_words(data, codec)]
     return max(plausible_codecs, key=lambda codec: _score_letters(data.decode(codec)), default="")
 
 
@@ -88,7 +88,7 @@ def _score_letters(text: str) -> int:
     return sum(1 if char in _USUAL_LETTERS else -1 for char in text if not char.isascii())
 
 
-def _gives_words(data: bytes, codec: str) -> bool:
+def gives_words(data: bytes, codec: str) -> bool:
     """Return whether data are valid in a codec and then `is_plausible`."""
     with suppress(UnicodeError, LookupError, ValueError):
         return is_plausible(data.decode(codec))

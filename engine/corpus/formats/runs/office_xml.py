@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from zipfile import ZipFile
 
+from engine.corpus.formats.containers import find_part
 from engine.corpus.formats.runs.symbols import (
     PRIVATE_LETTER,
     find_symbol_font,
@@ -29,9 +30,9 @@ from engine.corpus.formats.xml_parts import (
 )
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_STYLES = "word/styles.xml"
+_STYLES = "word/styles"
 _TEXT_PARTS = re.compile(
-    r"word/(?:document|footnotes|endnotes|comments|header\d*|footer\d*)\.xml"
+    r"word/(?:document|footnotes|endnotes|comments|header|footer)\d*\.xml"
     r"|ppt/(?:slides/slide|notesSlides/notesSlide|comments/comment)\d+\.xml"
 )
 _FONT_MARKS = (
@@ -224,9 +225,10 @@ def read_styles(package: ZipFile, body: bytes) -> Styles:
 
     Empty if its `body` uses no style.
     """
-    if b"Style w:val=" not in body or _STYLES not in package.namelist():
+    name = find_part(package, _STYLES)
+    if b"Style w:val=" not in body or not name:
         return Styles()
-    sheet = package.read(_STYLES)
+    sheet = package.read(name)
     may_raise = _RAISED_STYLE.search(sheet) is not None and any(
         not style.decode("utf-8", "replace").endswith(_REFERENCE_STYLES)
         for style in _RUN_STYLE.findall(body)

@@ -464,7 +464,7 @@ def _read_used_fonts(content: bytes, body: int) -> dict[int, str]:
         return {}
     start = table.end()
     end = _find_group_end(content, start, start + _MAX_FONT_TABLE_LENGTH)
-    fonts: dict[int, str] = {}
+    fonts = {}
     for number, name in _FONT.findall(content[start:end]):
         font = find_symbol_font(name.decode("latin-1").strip())
         if font:

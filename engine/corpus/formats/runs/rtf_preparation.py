@@ -20,6 +20,16 @@ _HIDDEN_GROUP = re.compile(
     rb"\{\\(?:listtext|pntext)(?![a-z])|\{\\\*\\annotation(?![a-z])(?:\s*\{\\\*\\[a-z]+[^{}]*\})*"
 )
 _DELETED = re.compile(rb"(?<!\\)\\deleted(?=0?(?![a-z\d]))")
+# Ends of pages and sections, which xberg drops without leaving a blank.
+_PAGE_END = re.compile(rb"(?<!\\)\\(?:page|sect|column)(?![a-z])")
+# Fonts of Chinese, Japanese and Korean, whose letters take two bytes, and the Japanese among them.
+_TWO_BYTES = re.compile(rb"\\ansicpg(?:932|936|949|950)\b|\\fcharset(?:128|129|134|136)\b")
+_JAPANESE = re.compile(rb"\\ansicpg932\b|\\fcharset128\b")
+# The first byte of such a letter, and the second one, which may be written as a sign: `\'83t`.
+_SECOND_BYTE = rb"(?:\\'[0-9a-fA-F]{2}|\\([\\{}])|([@-\[\]-z|~]))"
+_LETTER = re.compile(rb"(\\'[89a-fA-F][0-9a-fA-F])" + _SECOND_BYTE)
+# In Japanese, 0xA1 to 0xDF are letters of one byte.
+_JAPANESE_LETTER = re.compile(rb"(\\'[89eEfF][0-9a-fA-F])" + _SECOND_BYTE)
 _CODE_PAGE = re.compile(rb"\\ansicpg(\d+)")
 _MACINTOSH = re.compile(rb"(\{\\rtf1?\s*\\mac)(?![a-z])")
 # Ends of cells and rows; if no row begins (`\trowd`), xberg drops the text of such cells.
@@ -40,6 +50,10 @@ def prepare_rtf(content: bytes) -> bytes:
     content = _HIDDEN_GROUP.sub(_show_group, content)
     # What is deleted while changes are tracked becomes hidden text.
     content = _DELETED.sub(rb"\\v", content)
+    content = _PAGE_END.sub(rb"\\par", content)
+    if _TWO_BYTES.search(content):
+        letter = _JAPANESE_LETTER if _JAPANESE.search(content) else _LETTER
+        content = letter.sub(_escape_second_byte, content)
     content = _SURROGATE_PAIR.sub(_join_surrogates, rewrite(content))
     content = _SIGN.sub(lambda match: _SIGNS[match[1]], content)
     # `\mac` alone names the code page, too.
@@ -53,6 +67,12 @@ def prepare_rtf(content: bytes) -> bytes:
 def _show_group(match: re.Match[bytes]) -> bytes:
     """Return another beginning of a hidden group, so that xberg reads it: comments as footnotes."""
     return b"{\\footnote" if b"annotation" in match[0] else b"{"
+
+
+def _escape_second_byte(match: re.Match[bytes]) -> bytes:
+    """Return a letter of two bytes with both as escapes: `\\'83t` → `\\'83\\'74`."""
+    sign = match[2] or match[3]
+    return b"%b\\'%02x" % (match[1], ord(sign)) if sign else match[0]
 
 
 def _join_surrogates(match: re.Match[bytes]) -> bytes:

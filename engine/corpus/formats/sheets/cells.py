@@ -189,11 +189,12 @@ class _CellWriter:
 
     def _rewrite_formula_text(self, match: re.Match[bytes]) -> bytes:
         """Rewrite a match of `_FORMULA_TEXT`: add a format's texts."""
-        added = self._added_texts.get(_read_style(match[2]))
-        if added is None or not match[3]:
+        opening, attributes, text = match.groups()
+        added = self._added_texts.get(_read_style(attributes))
+        if added is None or not text:
             return match[0]
         before, after = added
-        return b"%b%b%b%b" % (match[1], escape(before).encode(), match[3], escape(after).encode())
+        return b"%b%b%b%b" % (opening, escape(before).encode(), text, escape(after).encode())
 
     def _rewrite_shared_text(self, match: re.Match[bytes]) -> bytes:
         """Rewrite a match of `_SHARED_TEXT_CELL` if its style changes the text that it shares.

@@ -39,9 +39,32 @@ _DAYS_TO_1904 = 1462
 _LEAP_DAY = 60
 # Years by which the Buddhist calendar is ahead.
 _BUDDHIST_YEARS = 543
+# The eras of Japanese years: their first days, and their names in one to three letters.
+_JAPANESE_ERAS = (
+    ((2019, 5, 1), ("R", "令", "令和")),
+    ((1989, 1, 8), ("H", "平", "平成")),
+    ((1926, 12, 25), ("S", "昭", "昭和")),
+    ((1912, 7, 30), ("T", "大", "大正")),
+    ((1868, 10, 23), ("M", "明", "明治")),
+)
+_TAIWANESE_ERA = ((1912, 1, 1), ("", "民國", "中華民國"))
+# The locale of Taiwan (MS-LCID), and the beginning of its name.
+_TAIWAN = ("404", "zh-tw")
+_JAPAN = ("411", "ja")
+# A locale in which the first year of an era has a name of its own.
+_WITH_FIRST_YEAR = "x-gannen"
 _SECONDS_OF_DAY = 86_400
 # Maximum number of dates whose texts are remembered.
 _MAX_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Era:
+    """The era in which a date lies: its names in one to three letters, and the year in it."""
+
+    names: tuple[str, str, str]
+    year: int
+    has_first_year: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +120,7 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
     places = _count_places(tokens)
     moment = _compute_moment(abs(value), section, places, from_1904=from_1904)
     names = _find_names(section.language)
+    era = _find_era(moment, section)
     pieces = ["-"] if value < 0 else []
     at = 0
     while at < len(tokens):
@@ -105,7 +129,10 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
         if token.kind == "elapsed":
             pieces.append(_show_elapsed(token.text, moment))
         elif token.kind == "date":
-            pieces.append(_show_date_part(token.text, moment, names, has_day=has_day))
+            if era and token.text[0] in "ge":
+                pieces.append(_show_era(token.text, era))
+            else:
+                pieces.append(_show_date_part(token.text, moment, names, has_day=has_day))
         elif token.kind == "noon":
             pieces.append(_show_noon(token.text, moment))
         elif token.kind == "point" and places and count_run(tokens[at:], "digit"):
@@ -159,8 +186,35 @@ def _find_names(language: str) -> CalendarNames:
     """
     code = language.rpartition(",")[0] or language
     if _LOCALE.fullmatch(code):
-        return CALENDAR_NAMES[_LANGUAGES.get(int(code, 16) & _PRIMARY_LANGUAGE, "en")]
+        primary_language = int(code, 16) & _PRIMARY_LANGUAGE
+        return CALENDAR_NAMES[_LANGUAGES.get(primary_language, "en")]
     return CALENDAR_NAMES.get(code[:2].lower(), CALENDAR_NAMES["en"])
+
+
+def _find_era(moment: _Moment, section: Section) -> _Era | None:
+    """Return the era that a section writes, None if it writes years of our own calendar."""
+    letters = {token.text[0] for token in section.tokens if token.kind == "date"}
+    language = section.language.lower()
+    is_taiwanese = language.startswith(_TAIWAN)
+    has_eras = is_taiwanese or language.startswith(_JAPAN)
+    if "g" not in letters and not (has_eras and "e" in letters):
+        return None
+    eras = (_TAIWANESE_ERA,) if is_taiwanese else _JAPANESE_ERAS
+    for first_day, names in eras:
+        if (moment.year, moment.month, moment.day) >= first_day:
+            year = moment.year - first_day[0] + 1
+            return _Era(names, year, _WITH_FIRST_YEAR in language)
+    return None
+
+
+def _show_era(text: str, era: _Era) -> str:
+    """Write the name of an era for `g`, `gg` or `ggg`, and the year in it for `e` or `ee`."""
+    length = len(text)
+    if text[0] == "g":
+        return era.names[min(length, 3) - 1]
+    if era.year == 1 and era.has_first_year:
+        return "元"
+    return f"{era.year:0{min(length, 2)}}"
 
 
 def _show_elapsed(text: str, moment: _Moment) -> str:
@@ -199,7 +253,7 @@ def _show_date_part(text: str, moment: _Moment, names: CalendarNames, *, has_day
             return f"{moment.seconds // 60 % 60:0{min(length, 2)}}"
         case "s":
             return f"{moment.seconds % 60:0{min(length, 2)}}"
-    # The era of Japanese years, `g`, has no name here.
+    # An era, `g`, before the first that is known.
     return ""
 
 

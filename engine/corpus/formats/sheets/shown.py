@@ -166,16 +166,18 @@ def _write_decimal(number: Decimal, tokens: Sequence[Token]) -> str:
     kinds = [token.kind for token in tokens]
     last_digit = max(at for at, kind in enumerate(kinds) if kind == "digit")
     point = kinds.index("point") if "point" in kinds else len(kinds)
+    before_point = tokens[:point]
+    after_point = tokens[point:]
     # Each comma after the digits, or right before the point, divides by a thousand.
     thousands = count_run(tokens[last_digit + 1 :], "comma")
     if point < last_digit:
-        thousands += count_run(tokens[:point][::-1], "comma")
+        thousands += count_run(before_point[::-1], "comma")
     places = kinds[point:].count("digit")
     number = _round(number.scaleb(-3 * thousands), places)
     whole, _, decimals = format(number, "f").partition(".")
     is_grouped = _has_grouping(kinds[: min(point, last_digit + 1)])
-    written = _write_whole(whole.lstrip("0"), tokens[:point], is_grouped=is_grouped)
-    return written + _write_places(decimals, tokens[point:])
+    written = _write_whole(whole.lstrip("0"), before_point, is_grouped=is_grouped)
+    return written + _write_places(decimals, after_point)
 
 
 def _has_grouping(kinds: Sequence[str]) -> bool:

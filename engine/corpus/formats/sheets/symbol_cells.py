@@ -66,7 +66,7 @@ def find_symbol_styles(styles: Any) -> dict[int, str]:
         fonts.append("" if name is None else find_symbol_font(str(name.get("val") or "")))
     if not any(fonts):
         return {}
-    symbol_styles: dict[int, str] = {}
+    symbol_styles = {}
     for number, style in enumerate(styles.iterfind("{*}cellXfs/{*}xf")):
         font_id = str(style.get("fontId") or "")
         if font_id.isdecimal() and int(font_id) < len(fonts):

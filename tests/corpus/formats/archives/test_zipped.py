@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from fixtures import office
@@ -75,3 +77,25 @@ def test_an_archive_whose_end_names_a_wrong_disk_is_read_where_all_of_it_is_ther
     content[content.rfind(b"PK\x05\x06") + 4] = 3
     (tmp_path / "a.zip").write_bytes(content)
     assert names_in(tmp_path / "a.zip") == ["a.txt", "b.txt"]
+
+
+def test_a_name_in_utf_8_beside_another_is_taken_if_it_belongs_to_it(tmp_path: Path) -> None:
+    def member(stored: str, unicode_name: str, checksum: int) -> zipfile.ZipInfo:
+        info = zipfile.ZipInfo(stored)
+        field = struct.pack("<BI", 1, checksum) + unicode_name.encode()
+        info.extra = struct.pack("<HH", 0x7075, len(field)) + field
+        return info
+
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member("_____.txt", "Отчёт.txt", crc32(b"_____.txt")), "The pelican.")
+        archive.writestr(member("renamed.txt", "План.txt", crc32(b"____.txt")), "The pelican.")
+    assert names_in(path) == ["Отчёт.txt", "renamed.txt"]
+
+
+def test_members_in_hidden_folders_are_hidden(tmp_path: Path) -> None:
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("p/.git/HEAD", "p/desktop.ini", "__MACOSX/p/x.txt", "p/a.txt"):
+            archive.writestr(name, "The pelican.")
+    assert names_in(path) == ["p/a.txt"]

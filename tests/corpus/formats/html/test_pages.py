@@ -189,3 +189,24 @@ def test_headings_in_numbered_lists_are_called_with_their_numbers() -> None:
 )
 def test_a_form_is_read_as_it_is_filled_in(form: str, text: str) -> None:
     assert render_text(f"<html><body><form>{form}</form></body></html>") == text
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<label>Street</label><span>Quay 5</span>", "Street Quay 5"),
+        ("<app-label>Street</app-label><app-value>Quay 5</app-value>", "Street Quay 5"),
+        (
+            "<a-card><template shadowrootmode=open><style>p{}</style><p>Inside</p></template>Out",
+            "Inside\n\nOut",
+        ),
+        ("<template>Inside</template>Outside", "Outside"),
+        ("<div>News " + "&#847; &zwnj; &nbsp; &shy; " * 20 + "</div>Hello", "News\n\nHello"),
+        (
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        ),
+    ],
+)
+def test_what_pages_lay_out_as_boxes_is_read_apart(page: str, text: str) -> None:
+    assert render_text(f"<html><body>{page}</body></html>") == text

@@ -57,10 +57,45 @@ RIGHT = {
         (rb"in {\deleted\revauthdel1 two }{\revised\revauth1 three }weeks", "in three weeks"),
         (rb"c:\\deleted\plain\deleted0  x\deleted y", r"c:\deleted x"),
         (rb"smile {\b x}\u-10179?\u-8704?y", "smile x\U0001f600y"),
+        # Entries of an index or a table of contents are shown, unless they are hidden.
+        (rb"the {\tc {Lease}} ends{\xe {\v lease}} here", "the Lease ends here"),
+        (rb"one\page two\sect\sectd three\column four", "one\n\ntwo\n\nthree\n\nfour"),
+        (rb"c:\\page", r"c:\page"),
     ],
 )
 def test_words_of_several_groups(tmp_path: Path, written: bytes, text: str) -> None:
     assert read(tmp_path / "a.rtf", rtf(written)) == text
+
+
+@pytest.mark.parametrize(
+    ("code_page", "charset", "text"),
+    [
+        (932, 128, "テスト ソフト 表示 ｶﾅ 予算"),
+        (936, 134, "合同編號 開發 誠"),
+        (949, 129, "계약서 똠방각하"),
+        (950, 136, "契約功能 許可"),
+    ],
+)
+def test_letters_of_two_bytes(tmp_path: Path, code_page: int, charset: int, text: str) -> None:
+    """WordPad escapes the second byte only if it is no sign of ASCII."""
+    escaped = b""
+    for byte in text.encode(f"cp{code_page}"):
+        if byte > 127:
+            escaped += b"\\'%02x" % byte
+        else:
+            escaped += (b"\\" if byte in b"\\{}" else b"") + bytes([byte])
+    font = b"{\\fonttbl{\\f0\\fcharset%d A;}}{\\info{\\title %b}}" % (charset, escaped)
+    content = b"{\\rtf1\\ansi\\ansicpg%d%b\\f0 {\\b %b}\\par}" % (code_page, font, escaped)
+    document = only(opened(tmp_path, "a.rtf", content))
+    assert (document.text, document.title) == (text, text)
+
+
+def test_western_letters_beside_those_of_two_bytes(tmp_path: Path) -> None:
+    content = (
+        rb"{\rtf1\ansi\ansicpg932{\fonttbl{\f0\fcharset128 A;}{\f1\fcharset0 B;}}"
+        rb"\f1 \'e9cole \f0 \'83e\'83X\'83g\par}"
+    )
+    assert only(opened(tmp_path, "a.rtf", content)).text == "école テスト"
 
 
 def test_a_file_without_such_groups_stays_as_it_is() -> None:

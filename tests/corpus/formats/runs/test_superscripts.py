@@ -156,11 +156,21 @@ def test_superscripts_of_powerpoint(tmp_path: Path, properties: str, text: str) 
     )
 
 
-def test_superscripts_of_epub(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "<sup>1</sup>",
+        # Pandoc leaves raising the mark to the style sheet.
+        '<a href="#n" epub:type="noteref">1</a>',
+        '<a role="doc-noteref" href="#n">1</a>',
+        '<sup class="x"><a href="#n" role="doc-noteref">1</a></sup>',
+    ],
+)
+def test_superscripts_of_epub(tmp_path: Path, mark: str) -> None:
     with zipfile.ZipFile(io.BytesIO(office.epub())) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     changed = {
-        name: content.replace(b"The pelican", "Über <b>peli</b>can<sup>1</sup>".encode())
+        name: content.replace(b"The pelican", f"Über <b>peli</b>can{mark}".encode())
         for name, content in files.items()
     }
     assert "Über pelican¹ boards" in read(tmp_path / "a.epub", office.zipped(changed))
