@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import sys
 from contextlib import suppress
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
         sys.exit(2)
     os.umask(0o077)  # what the app writes is private to the user
+    draw_in_utf8()
     # A shell that exports these reports the size that the terminal had when it did so.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
@@ -43,6 +45,15 @@ def main(arguments: list[str] | None = None) -> None:
         app = BmembedApp(options.project, client)
         app.run(loop=runner.get_loop())
     sys.exit(app.return_code or 0)
+
+
+def draw_in_utf8() -> None:
+    """Have Textual, which draws on the standard error, write UTF-8 in every locale.
+
+    Terminals read UTF-8 in other locales, too, whose encodings lack the lines and signs.
+    """
+    if isinstance(sys.__stderr__, io.TextIOWrapper):
+        sys.__stderr__.reconfigure(encoding="utf-8")
 
 
 async def start_engine(name: str | None) -> EngineClient | None:

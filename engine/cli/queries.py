@@ -124,7 +124,7 @@ def _show_by_origin(by_origin: QueriesByOrigin) -> None:
 
 def _show_sample(query_sample: QuerySample) -> None:
     """Print the queries of each chunk, and an estimate for all chunks."""
-    from engine.core.text import duration
+    from engine.core.text import approximate_duration, duration
     from engine.queries.filters.consistency import format_share
 
     for item in query_sample.items:
@@ -143,7 +143,8 @@ def _show_sample(query_sample: QuerySample) -> None:
     if query_sample.model:
         backend += f" ({query_sample.model})"
     print(f"\nBackend: {harmless(backend)}. Kept: {format_share(query_sample.kept_share)}.")
-    print(f"Queries for {estimate.chunks} different chunks: about {duration(estimate.seconds)}.")
+    time = approximate_duration(estimate.seconds)
+    print(f"Queries for {estimate.chunks} different chunks: {time}.")
     print(f"This is an estimate: {harmless(estimate.basis)}.")
     if not query_sample.items:
         print_note("No chunk has a query.")

@@ -532,6 +532,8 @@ def _announce(work: StudyRun, name: str) -> None:
     """Print how many cells are left to train and measure, and how many steps that takes."""
     from engine.lab.study.grid import steps_of, twin_of
 
+    if not work.cells:  # a table without trainings
+        return
     unfinished = work.to_do()
     trained = work.to_train()
     twins = sum(twin_of(work.cells, cell) is not None for cell in work.cells)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from engine.core.platforms.pipes import open_missing_streams, use_utf8
+from engine.core.platforms.pipes import accept_any_text, open_missing_streams
 from engine.core.platforms.processes import restore_child_signal
 
 OFFLINE = {
@@ -50,4 +50,4 @@ def prepare_process() -> None:
     os.umask(0o077)
     restore_child_signal()
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        use_utf8(stream)
+        accept_any_text(stream)

@@ -5,6 +5,9 @@ started.
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -83,3 +86,17 @@ def test_nothing_is_started_without_a_project_or_with_an_invalid_name(
     monkeypatch.setenv(STATE, str(tmp_path))
     assert asyncio.run(start_engine(None)) is None
     assert asyncio.run(start_engine("a:b")) is None
+
+
+def test_the_app_is_drawn_in_utf8_in_every_locale() -> None:
+    program = (
+        "import sys; from bmembed_tui.launch import draw_in_utf8; draw_in_utf8();"
+        " sys.__stderr__.write('\\u2713')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.stderr == "✓".encode()

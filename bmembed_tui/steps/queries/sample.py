@@ -21,7 +21,7 @@ from bmembed_tui.widgets.safe import SafeOptions, SafeStatic
 from engine.core.messages.queries import QuerySample as Sample
 from engine.core.messages.queries import SampledChunk, SampledQuery, SampleEstimate, evidence_span
 from engine.core.records import query_label
-from engine.core.text import duration
+from engine.core.text import approximate_duration
 
 CHUNKS = 6  # chunks in a sample
 WIDE = 84  # columns from which the chunk is shown next to the queries
@@ -158,10 +158,10 @@ def format_sample(sample: Sample) -> Content:
     model = f" by {sample.model}" if sample.model else ""
     share = f"{kept_count} of {query_count} queries kept ({sample.kept_share:.0%})"
     estimate = sample.estimate
-    time = f"{duration(estimate.seconds)}{_format_check(estimate)}"
+    time = f"{approximate_duration(estimate.seconds)}{_format_check(estimate)}"
     return Content.assemble(
         plain(f"Sample of {len(sample.items)} chunks{model}: {share}. ", "bold"),
-        plain(f"Queries for {estimate.chunks:,} different chunks: about {time}."),
+        plain(f"Queries for {estimate.chunks:,} different chunks: {time}."),
     )
 
 

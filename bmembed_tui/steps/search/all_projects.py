@@ -114,7 +114,9 @@ class AllProjectsScreen(Screen[None]):
         hits = []
         for rank, (answer, hit) in enumerate(self.found, 1):
             title = f"{answer.project}: {hit.title or hit.path}"
-            hits.append(replace(hit, rank=rank, title=title))
+            # The list leaves out a heading that is the title, which is another one here.
+            headings = tuple(heading for heading in hit.headings if heading != hit.title)
+            hits.append(replace(hit, rank=rank, title=title, headings=headings))
         self.query_one(HitList).show_hits(hits, {}, "No hits. Try other words.")
         if hits:
             self.query_one(HitList).focus()

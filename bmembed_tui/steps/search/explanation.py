@@ -154,7 +154,11 @@ def format_adapter(explained: Explained, ranks: RankComparison) -> str:
         return "not in use"
     if ranks.base_rank is None:
         return f"{explained.in_use}; base rank unknown"
-    text = f"{explained.in_use}: passage rank {ranks.base_rank:,} → {ranks.in_use_rank:,}"
-    if ranks.base_cosine is None or ranks.in_use_cosine is None:
-        return text
-    return f"{text}, similarity {ranks.base_cosine:.3f} → {ranks.in_use_cosine:.3f}"
+    before = _format_passage_rank(ranks.base_rank, ranks.base_cosine)
+    now = _format_passage_rank(ranks.in_use_rank, ranks.in_use_cosine)
+    return f"{explained.in_use}: passage rank {before} → {now}"
+
+
+def _format_passage_rank(rank: int, similarity: float | None) -> str:
+    """Return a rank with the similarity, such as `12 (0.457)`."""
+    return f"{rank:,}" if similarity is None else f"{rank:,} ({similarity:.3f})"

@@ -51,13 +51,18 @@ def open_missing_streams() -> None:
         setattr(sys, name, stream)
 
 
-def use_utf8(stream: TextIO | None) -> None:
-    """Have text pass through a standard stream as UTF-8.
+def accept_any_text(stream: TextIO | None) -> None:
+    """Have any text pass through a standard stream.
 
-    On Windows a pipe would get the code page of the system, which lacks most letters.
+    On Windows that is UTF-8: a pipe would get the code page of the system, which lacks most
+    letters. Elsewhere what the locale's encoding lacks is written as `\\u2713`.
     """
-    if sys.platform == "win32" and isinstance(stream, io.TextIOWrapper):
+    if not isinstance(stream, io.TextIOWrapper):
+        return
+    if sys.platform == "win32":
         stream.reconfigure(encoding="utf-8")
+    elif stream.writable() and stream.encoding.lower() != "utf-8":
+        stream.reconfigure(errors="backslashreplace")
 
 
 class PipeReader:

@@ -13,8 +13,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import unescape
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+from zipfile import ZipFile
 
 from engine.core.characters import clean, clean_line
 from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
@@ -47,8 +49,9 @@ MIME = {
     "rtf": "application/rtf",
     "epub": "application/epub+zip",
     "msg": "application/vnd.ms-outlook",
+    "numbers": "application/x-iwork-numbers-sffnumbers",
 }
-_SHEETS = ("ods", "xlsx", "xls")
+_SHEETS = ("ods", "xlsx", "xls", "numbers")
 _SLIDES = ("odp", "pptx", "ppt")
 _OPEN_DOCUMENT = ("odt", "ods", "odp")
 _CHAPTER = re.compile(r".+\.x?html?", re.IGNORECASE)
@@ -61,7 +64,7 @@ _RAISED_REFERENCE = re.compile(
 )
 _FURIGANA = re.compile(rb"<(r[tp])\b[^>]*>[^<]*</\1>")
 # `2031-05-17T00:00:00.000` and `DURATION: PT36H5M0S`, as xberg writes days and times of sheets.
-_DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?")
+_DAY = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z?")
 _DURATION = re.compile(r"DURATION: PT(\d+)H(\d+)M(\d+)(?:\.\d+)?S")
 _KEYWORD = re.compile("<meta:keyword>([^<]*)</meta:keyword>")
 _QUOTED = re.compile(r"'([^']+)'")
@@ -75,6 +78,8 @@ _UNBOUNDED = (
     "max_iterations",
     "max_table_cells",
 )
+_FLAT_DOCUMENT = re.compile(rb"\A\s*<[^\x00]*?<office:document\b")
+_MAX_HEAD = 4096  # bytes
 _CONTENT = "content.xml"
 _STYLES = "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
@@ -132,6 +137,8 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
     """
     if format == "rtf":
         content = prepare_rtf(content)
+    if format in _OPEN_DOCUMENT and _FLAT_DOCUMENT.search(content, 0, _MAX_HEAD):
+        content = _pack_flat_document(content, format)
     # A damaged file is passed on as it is: xberg says what is wrong with it.
     with suppress(*DAMAGED, KeyError):
         if format in _OPEN_DOCUMENT:
@@ -143,6 +150,21 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
     metadata = _read_metadata(result.metadata, content, format)
     lost = list(_find_lost_parts(path, result.processing_warnings))
     return ExtractedDocument(_build_text(nodes, format), metadata, lost)
+
+
+def _pack_flat_document(document: bytes, format: str) -> bytes:
+    """Return an OpenDocument file in a single XML file as a package, whose parts all are that XML.
+
+    xberg finds in each part what belongs there.
+    """
+    parts = dict.fromkeys((_CONTENT, _STYLES, "meta.xml"), document)
+    parts[_MANIFEST] = b"<manifest/>"
+    package = BytesIO()
+    with ZipFile(package, "w") as archive:
+        archive.writestr("mimetype", MIME[format])
+        for name, part in parts.items():
+            archive.writestr(name, part)
+    return package.getvalue()
 
 
 def _prepare_open_document(content: bytes, format: str) -> bytes:
@@ -308,7 +330,10 @@ def _build_text(nodes: Iterable[_Node], format: str) -> Text:
     builder = Builder()
     sheets = 0
     for node in nodes:
-        if format in _SHEETS and node.content["node_type"] == "heading":
+        is_heading = node.content["node_type"] == "heading"
+        # Below the name of a sheet of Numbers stand the names of its tables.
+        is_table_name = format == "numbers" and (node.content.get("level") or 1) > 1
+        if format in _SHEETS and is_heading and not is_table_name:
             sheets += 1
             name = _read_line(node.content)
             builder.page(sheets, f"sheet {name}")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
+from engine.core.records import Kind
 from engine.corpus.formats import MAX_FILE, UnreadableFileError, read_bytes
 from engine.corpus.formats.containers import DAMAGED, open_compound, open_package
 from engine.corpus.formats.damage import describe_damage
@@ -30,13 +31,20 @@ from engine.corpus.scan.formats import (
 )
 
 MAX_UNPACKED = 2**30  # bytes
-_PACKAGES = frozenset({"docx", "pptx", "xlsx", "odt", "ods", "odp", "epub"})
+_PACKAGES = frozenset({"docx", "pptx", "xlsx", "vsdx", "odt", "ods", "odp", "epub"})
+IWORK = frozenset({"pages", "key", "numbers"})
+_OPEN_DOCUMENT = frozenset({"odt", "ods", "odp"})
 _SUSPICIOUS_RATIO = 200  # unpacked bytes for each packed one
 _MAX_UNSUSPICIOUS = 2**26  # unpacked bytes, whatever their ratio
 _HEAD_LENGTH = 4096  # bytes
 _MAX_MIMETYPE_LENGTH = 200  # bytes
 _MAX_MANIFEST_LENGTH = MAX_FILE // 16
-_FORMATS_BY_FOLDER = (("word/", "docx"), ("ppt/", "pptx"), ("xl/", "xlsx"))
+_FORMATS_BY_FOLDER = (
+    ("word/", "docx"),
+    ("ppt/", "pptx"),
+    ("xl/", "xlsx"),
+    ("visio/", "vsdx"),
+)
 _FORMATS_BY_MIMETYPE = {
     # A drawing has the pages of a presentation.
     MIME["odp"].replace("presentation", "graphics"): "odp",
@@ -110,6 +118,9 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if any(name in head.lower() for name in _OFFICE_2003_XML):
         return "xml"
+    # OpenDocument in a single XML file.
+    if format in _OPEN_DOCUMENT and b"<office:document" in head:
+        return format
     if start.startswith(PAGE):
         return "html"
     if format == "xls" and head.startswith(_EXCEL_BEFORE_5):
@@ -129,7 +140,9 @@ def _find_disguised_format(path: Path, format: str, head: bytes) -> str:
         return "tar"
     if format == "zip" and head.startswith(_OTHER_ZIP_HEADS):
         return "zip"
-    raise UnreadableFileError(path, f"its content is not that of a .{format} file", "damaged")
+    # A private key has the ending of a Keynote file.
+    kind: Kind = "unsupported" if format in IWORK else "damaged"
+    raise UnreadableFileError(path, f"its content is not that of a .{format} file", kind)
 
 
 def _is_table(head: bytes) -> bool:
@@ -168,6 +181,8 @@ def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
     """
     with _open_package(path, data) as archive:
         package_format = _find_package_format(archive)
+        if format in IWORK:
+            package_format = package_format or format
         if not package_format:
             if format in _PACKAGES:
                 reason = f"its content is a ZIP archive, not a .{format} file"

@@ -29,6 +29,8 @@ _SPACED_CHARACTERS = re.compile(
     rf"(?<!{_CHARACTER}){_CHARACTER}(?:(?:\u3000{{1,4}}{_CHARACTER}(?!{_CHARACTER}))+"
     rf"|(?:[ \u00a0]{{1,4}}{_CHARACTER}(?!{_CHARACTER})){{2,}})"
 )
+# All of them, and radicals.
+_EASTERN = re.compile("[\u2e80-\ud7a3]")
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
 _MIN_WORDS_OF_SENTENCE = 4
 # Values that recur show a column of categories only if it has at least this many rows.
@@ -332,12 +334,12 @@ def restore_text(text: str) -> str:
 
     `R E C H N U N G` → `RECHNUNG`, `請　求　書` → `請求書`; see `replace_radicals`.
     """
-    visible = replace_radicals(drop_invisible(text))
+    visible = drop_invisible(text)
     if _MAY_BE_SPACED_LETTERS.search(visible):
         visible = _SPACED_LETTERS.sub(_join_letters, visible)
-    if not visible.isascii():
-        visible = _SPACED_CHARACTERS.sub(_join_characters, visible)
-    return visible
+    if visible.isascii() or not _EASTERN.search(visible):
+        return visible
+    return _SPACED_CHARACTERS.sub(_join_characters, replace_radicals(visible))
 
 
 def _join_characters(match: re.Match[str]) -> str:

@@ -73,7 +73,8 @@ def test_a_sample_is_shown_next_to_its_chunks(read_project: Path, size: tuple[in
         kept = sum(query["kept"] for query in made)
         share = round(100 * kept / len(made))
         figures = numbers(text_of(pilot, "#sample-summary"))
-        assert figures[:5] == [6, kept, len(made), share, found["estimate"]["chunks"]]
+        # The time is less than a minute.
+        assert figures == [6, kept, len(made), share, found["estimate"]["chunks"]]
         options = pane.query_one("#sample-queries", OptionList)
         *texts, _estimate = [str(option.prompt) for option in options.options]
         assert texts[0] == f"✓ {item['queries'][0]['kind']}: {item['queries'][0]['text']}"

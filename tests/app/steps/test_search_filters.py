@@ -25,6 +25,7 @@ from bmembed_tui.steps.search.all_projects import AllProjectsScreen
 from bmembed_tui.steps.search.document_view import DocumentView
 from bmembed_tui.steps.search.filters import FilterRow
 from bmembed_tui.steps.search.hit_list import HitList, QueryInput
+from bmembed_tui.steps.search.hit_text import format_heading
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.steps.search.preview import PreviewScreen
 from bmembed_tui.steps.search.side_preview import SidePreview
@@ -205,6 +206,9 @@ def test_hits_by_document_more_like_one_newest_first_a_correction_and_all_projec
             *range(1, len(found.hits) + 1)
         ]
         assert "handbook" in screen.query_one(HitList).hits[0].title
+        assert any(hit.title in hit.headings for hit in found.hits)
+        for hit, listed in zip(found.hits, screen.query_one(HitList).hits, strict=True):
+            assert format_heading(listed) == format_heading(hit)
         assert screen.query_one(HitList).styles.gutter.width == 0  # no frame
         told = text_of(pilot, "#everywhere-status")
         assert "broken" in told

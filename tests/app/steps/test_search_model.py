@@ -258,7 +258,7 @@ def test_the_snippets_rows_with_most_marks_are_shown() -> None:
     ("in_use", "ranks", "figures"),
     [
         ("interpolated-0.75", RankComparison(14, None, 3), [0.75, 14, 3]),  # weight, ranks
-        ("adapted", RankComparison(3, 0.25, 1204, 0.5), [3, 1204, 0.25, 0.5]),  # ranks, cosines
+        ("adapted", RankComparison(3, 0.25, 1204, 0.5), [3, 0.25, 1204, 0.5]),  # ranks, cosines
         ("base", RankComparison(3, None, 3), []),
         ("adapted", RankComparison(None, None, 3), []),
         ("adapted", RankComparison(), []),

@@ -37,3 +37,24 @@ def test_no_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     )
     assert run(f'exec {sys.executable} -c "{program}" >&-').returncode == 0
     assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.posix(reason="Windows writes UTF-8")
+@pytest.mark.parametrize(
+    ("encoding", "written"),
+    [("ascii", b"\\xfc \\u2713"), ("latin-1", b"\xfc \\u2713"), ("utf-8", "ü ✓".encode())],
+)
+def test_what_the_encoding_of_the_locale_lacks_is_written_as_its_number(
+    encoding: str, written: bytes
+) -> None:
+    program = (
+        "from engine.core.environment import prepare_process; prepare_process();"
+        " print('\\xfc \\u2713', end='')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**environment(), "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == (written, 0)

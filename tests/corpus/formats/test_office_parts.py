@@ -312,3 +312,52 @@ def test_fractions_are_divided_and_furigana_keep_the_characters_below_them(tmp_p
     new = f"{old}</w:t></w:r>{fraction}{ruby}<w:r><w:t>港"
     source = changed(office.docx(), "word/document.xml", old, new)
     assert only(opened(tmp_path, "a.docx", source)).text.endswith(f"{old}load/area東京港")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "text"),
+    [
+        (
+            "a.fodt",
+            "<office:text><text:p>The <text:span>peli</text:span>can.</text:p></office:text>",
+            "The pelican.\n\nContract",
+        ),
+        (
+            "a.fods",
+            '<office:spreadsheet><table:table table:name="Dues"><table:table-row><table:table-cell'
+            ' office:value-type="float" office:value="12.5"><text:p>12.50 €</text:p>'
+            "</table:table-cell></table:table-row></table:table></office:spreadsheet>",
+            "Dues\n\n12.50 €",
+        ),
+        (
+            "a.fodp",
+            "<office:presentation><draw:page><draw:g><draw:custom-shape><text:p>Tern</text:p>"
+            "</draw:custom-shape></draw:g></draw:page></office:presentation>",
+            "Tern\n\nContract",
+        ),
+        ("b.odt", "<office:text><text:p>Renamed.</text:p></office:text>", "Renamed.\n\nContract"),
+    ],
+)
+def test_opendocument_in_a_single_file_is_read(
+    tmp_path: Path, name: str, body: str, text: str
+) -> None:
+    names = " ".join(
+        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{kind}:1.0"'
+        for name, kind in {
+            "office": "office",
+            "text": "text",
+            "table": "table",
+            "draw": "drawing",
+            "style": "style",
+            "meta": "meta",
+        }.items()
+    )
+    meta = '<dc:title xmlns:dc="http://purl.org/dc/elements/1.1/">Harbour plan</dc:title>'
+    header = "<style:header><text:p>Contract</text:p></style:header>"
+    content = (
+        f'<?xml version="1.0"?>\n<office:document {names}><office:meta>{meta}</office:meta>'
+        f"<office:master-styles><style:master-page>{header}</style:master-page>"
+        f"</office:master-styles><office:body>{body}</office:body></office:document>"
+    )
+    document = only(opened(tmp_path, name, content.encode()))
+    assert (document.title, document.text) == ("Harbour plan", text)

@@ -38,7 +38,8 @@ FILES = {
 
 
 def test_every_format_that_xberg_reads_is_among_the_files() -> None:
-    assert FILES.keys() == MIME.keys()
+    # Files of Numbers are read in test_iwork.py.
+    assert FILES.keys() == MIME.keys() - {"numbers"}
 
 
 @pytest.mark.parametrize("format", FILES)

@@ -324,8 +324,8 @@ def test_deleted_files_leave_search_also_where_nothing_else_can_be_read(tmp_path
     }  # c.txt is still there: so is what was read of it
     (documents / "c.txt").unlink()
     assert after_ingest() == {"x.pdf": "quarantined"}
-    (documents / "x.pdf").rename(documents / "x.pages")
-    assert after_ingest() == {"x.pages": "skipped"}
+    (documents / "x.pdf").rename(documents / "x.wpd")
+    assert after_ingest() == {"x.wpd": "skipped"}
 
 
 @pytest.mark.parametrize("within_project", [False, True])

@@ -42,7 +42,7 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
         "a.TXT",
         "sub/deep/c.html",
         "sub/d.rst",
-        "x.pages",
+        "x.wpd",
         "README",
         "picture.PNG",
         "sub/y.PDF",
@@ -61,7 +61,7 @@ def test_files_are_found_sorted_with_their_formats(tmp_path: Path) -> None:
     ]
     assert kinds(found) == {
         "picture.PNG": "needs OCR",
-        "x.pages": "unsupported",
+        "x.wpd": "unsupported",
     }
     file = found.files[4]
     status = (tmp_path / "sub/deep/c.html").stat()
@@ -451,7 +451,7 @@ def test_mails_and_texts_without_an_ending_are_known_by_what_they_hold(tmp_path:
         ("a.ipynb", "ipynb"),
         ("a.enex", "enex"),
         ("a.webarchive", "webarchive"),
-        ("a.fodt", "xml"),
+        ("a.fodt", "odt"),
         ("app.log-20311130", "txt"),
         ("1700000000.12_3.host.org", "txt"),
         ("Dr.Müller", "txt"),

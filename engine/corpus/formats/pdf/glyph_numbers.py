@@ -26,6 +26,7 @@ _LETTERS = {
 # A font that numbers its letters so shows at least this share of blanks, and so many letters.
 _MIN_BLANKS = 0.04
 _MIN_LETTERS = 20
+_MIN_BLANKS_OF_PAGE = 3
 # Ligatures in the encodings of TeX's own fonts, OT1 and T1. They stand next to a Latin letter.
 _LIGATURES = {
     "\x0b": "ff",
@@ -48,8 +49,15 @@ _SOFT_HYPHEN = "\u00ad"
 # from U+F730 on, the capitals at the places of the small letters of Latin-1.
 _PRIVATE = re.compile("[\uf730-\uf739\uf761-\uf77a\uf7e0-\uf7fe]")
 _CONTROL = re.compile(r"[\x01\x03-\x08\x0b\x0c\x0e-\x1f]")
+# All of these; one class is searched many times faster than several patterns.
+_MAY_NEED_DECODING = re.compile(f"[{_SOFT_HYPHEN}{_CONTROL.pattern[1:-1]}{_PRIVATE.pattern[1:-1]}]")
 # The largest share of control characters in a text that says something.
 _MAX_CONTROLS = 0.2
+
+
+def may_need_decoding(plain: str) -> bool:
+    """Return whether a page has characters that stand for others, as few pages do."""
+    return _MAY_NEED_DECODING.search(plain) is not None
 
 
 def decode_letters(page: Any, plain: str) -> str:
@@ -57,14 +65,15 @@ def decode_letters(page: Any, plain: str) -> str:
 
     It is as long as before. Numbers whose letters cannot be told stay; see `is_garbled`.
     """
-    if _BLANK not in plain and _SOFT_HYPHEN not in plain:
+    has_numbers = plain.count(_BLANK) >= _MIN_BLANKS_OF_PAGE
+    if not has_numbers and _SOFT_HYPHEN not in plain:
         return plain
     text_page = TextPage(page)
     count = page.count_chars()
     letters = PageText(text_page, plain, count, (), quarters=0).letters
     if not letters:
         return plain
-    if _BLANK in plain:
+    if has_numbers:
         letters = _decode_numbers(text_page, letters)
     for index, letter in enumerate(letters):
         if letter == _SOFT_HYPHEN:
@@ -80,17 +89,14 @@ def decode_controls(text: str) -> str:
 
     So do Adobe's private characters for figures and small capitals.
     """
-    if _PRIVATE.search(text):
-        text = _PRIVATE.sub(lambda match: chr(ord(match[0]) - 0xF700).upper(), text)
-    if not _CONTROL.search(text):
-        return text
+    text = _PRIVATE.sub(lambda match: chr(ord(match[0]) - 0xF700).upper(), text)
     return _LIGATURE.sub(lambda match: _LIGATURES[match[0]], text.replace(_BLANK, " "))
 
 
 def is_garbled(plain: str) -> bool:
     """Return whether so many characters are numbers of letters that the text says nothing."""
     controls = len(_CONTROL.findall(plain))
-    return controls > 0 and controls > _MAX_CONTROLS * len("".join(plain.split()))
+    return controls > _MAX_CONTROLS * len("".join(plain.split()))
 
 
 def _decode_numbers(page: TextPage, letters: Sequence[str]) -> list[str]:

@@ -81,7 +81,8 @@ _MAX_GAP_IN_WORD = 0.4
 
 def has_accents(plain: str) -> bool:
     """Return whether a page has accents that may stand over letters."""
-    return _ACCENT.search(plain) is not None
+    # Many times faster than the pattern, and asked of every page.
+    return any(accent in plain for accent in _MARKS)
 
 
 class PageText:

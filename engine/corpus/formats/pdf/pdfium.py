@@ -15,6 +15,7 @@ from engine.corpus.formats.pdf.glyph_numbers import (
     decode_controls,
     decode_letters,
     is_garbled,
+    may_need_decoding,
 )
 from engine.corpus.formats.pdf.reading import arrange_text
 from engine.corpus.formats.pdf.right_to_left import read_in_order, runs_right_to_left
@@ -145,14 +146,19 @@ def read_page_text(page: Any) -> str | None:
     None if its fonts do not say which letters they show.
     """
     with closing(page.get_textpage()) as text:
-        plain = decode_letters(text, text.get_text_bounded())
-        if is_garbled(plain):
-            return None
+        plain = text.get_text_bounded()
+        needs_decoding = may_need_decoding(plain)
+        if needs_decoding:
+            plain = decode_letters(text, plain)
+            if is_garbled(plain):
+                return None
         if runs_right_to_left(plain):
             shown = read_in_order(text)
         else:
             shown = arrange_text(text, plain)
-        return remove_control_characters(decode_controls(shown))
+        if needs_decoding:
+            shown = decode_controls(shown)
+        return remove_control_characters(shown)
 
 
 def remove_control_characters(text: str) -> str:

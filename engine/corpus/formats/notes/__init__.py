@@ -1,0 +1,1 @@
+"""Readers of notes that other programs write: Evernote and Jupyter."""
