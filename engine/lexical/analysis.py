@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.lexical import characters
 from engine.lexical.codes import add_joint
-from engine.lexical.languages import STEMMERS, STOP_WORDS
+from engine.lexical.languages import NO_LANGUAGE, STEMMERS, STOP_WORDS
 from engine.lexical.numbers import sequences
 from engine.lexical.numbers.figures import compound_pattern_for
 from engine.lexical.query_terms import QueryTerms, QueryTermsCounter
+from engine.lexical.suspended import find_suspended
 from engine.lexical.word_forms import unify_forms
 from engine.lexical.words_and_codes import (
     DAY,
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 # Maximum number of compounds whose terms are cached.
 _CACHE_SIZE = 1_000_000
 _LETTERS = re.compile(r"[^\W\d_]+")
+# Languages whose texts write `Kranken- und Pflegeversicherung`.
+_HAVE_COMPOUNDS = frozenset(("da", "de", "fi", "hu", "nl", "no", NO_LANGUAGE, "sv"))
 # Parts of a word such as getUserName; a longer one is data, not a name.
 _MAX_HUMPS = 10
 
@@ -102,16 +105,25 @@ class Analyzer:
         """Return the words and codes of a text. Never raises, whatever the text."""
         words: list[str] = []
         codes: list[str] = []
-        if characters.has_humps(text):
-            codes += self._join_humps(text)
-        text = characters.lower(text)
+        capitals: list[tuple[str, str]] = []
+        if characters.has_capitals(text):
+            codes += self._join_humps(text) if characters.has_humps(text) else ()
+            capitals += sequences.find_capitals(text)
+            text = characters.separate(text)
+        text = characters.separate_marks(text).lower()
+        if self.language in _HAVE_COMPOUNDS:
+            codes += self._join_suspended(text)
         compounds = compound_pattern_for(text).findall(text)
         cached = self._cache.get  # One call fewer for each compound.
         for compound in compounds:
             compound_words, compound_codes, _ = cached(compound) or self._analyse(compound)
             words += compound_words
             codes += compound_codes
-        return Terms(words, codes, list(self._find_sequences(text, compounds)))
+        all_sequences = list(self._find_sequences(text, compounds))
+        for word, letter in capitals:
+            if self._is_in_sequences(word):
+                all_sequences += sequences.find_letter(word, letter)
+        return Terms(words, codes, all_sequences)
 
     def _join_humps(self, text: str) -> Iterator[str]:
         """Yield a code for each part of words such as getUserName: `-get`, `-user`, `-name`."""
@@ -122,6 +134,11 @@ class Analyzer:
             if 1 < len(parts) <= _MAX_HUMPS:
                 terms = filter(None, map(self.term_of, map(str.lower, parts)))
                 yield from map(add_joint, terms)
+
+    def _join_suspended(self, text: str) -> Iterator[str]:
+        """Yield codes such as `-krankenversicherung`, for `kranken- und pflegeversicherung`."""
+        for suspended in find_suspended(text):
+            yield from map(add_joint, filter(None, map(self.term_of, suspended.words)))
 
     def _find_sequences(self, text: str, compounds: Sequence[str]) -> Iterator[str]:
         """Yield the codes of the sequences in a lower-case text; `compounds`: those of the text."""
@@ -136,8 +153,8 @@ class Analyzer:
             yield from self.analyse_compound(number).sequences
         for time in sequences.find_times(text, compounds, places):
             yield from time.codes
-        for date in sequences.find_dates(text):
-            yield from date.codes
+        for occurrence in sequences.find_by_signs(text):
+            yield from occurrence.codes
 
     def _is_in_sequences(self, word: str) -> bool:
         """Return whether a word forms a sequence with the number after it; stop words do not."""

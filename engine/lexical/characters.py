@@ -63,6 +63,9 @@ _LATIN_LETTERS = {
     "ð": "d",
     "þ": "th",
     "ı": "i",
+    # apostrophes that count as letters: OʼBrien, Hawaiʻi
+    "\u02bc": "",
+    "\u02bb": "",
 }
 # As Lucene does: one alef, and letters that many write alike. Persian has its own yeh and kaf.
 _ARABIC_LETTERS = {
@@ -80,12 +83,30 @@ _ZEROS = (
     "\u0f20\u1040\u17e0\u1810"
 )
 _DIGITS = {ord(zero) + digit: str(digit) for zero in _ZEROS for digit in range(10)}
+# Old forms of characters and the usual ones, which names have in both: 髙橋 and 高橋.
+_HAN_VARIANTS = (
+    "髙高 﨑崎 嵜崎 澤沢 邊辺 邉辺 齋斎 齊斉 濱浜 濵浜 嶋島 嶌島 德徳 廣広 國国 眞真 惠恵 "
+    "瀨瀬 增増 櫻桜 龍竜 冨富 栁柳 槇槙 𠮷吉 萬万 會会 學学 實実 條条 號号 區区 縣県 圓円 "
+    "榮栄 應応 彌弥 藏蔵 當当 淺浅 寬寛 靜静 曾曽 檜桧 籠篭 峯峰 臺台 裡裏"
+)
+_USUAL_FORMS = _DIGITS | {ord(pair[0]): pair[1] for pair in _HAN_VARIANTS.split()}
 # Cyrillic letters that look like Latin ones in capitals, in which codes are mostly written.
 _CYRILLIC_LOOKALIKES = str.maketrans("авекмнорстухіѕј", "abekmhopctyxisj")
 _LATIN_LOOKALIKES = str.maketrans("abekmhopctyx", "авекмнорстух")
 _IS_CYRILLIC = re.compile("[\u0400-\u04ff]")
 # \u00b5m, which many type as um
 _MICRO = re.compile(r"(?:^|(?<=\d))\u03bc(?=[a-z]{1,2}$)")
+# The ending of 5º and 2.ª
+_ORDINAL = re.compile("(?<=\\d)\\.?[\u00ba\u00aa]")
+# The sign of a diameter in Ø12.
+_DIAMETER = re.compile(r"(?<!\w)[Øøφ](?= ?\d)")
+_GREEK_NAMES = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma"
+    " sigma tau upsilon phi chi psi omega"
+)
+_GREEK_LETTERS = dict(zip(map(chr, range(0x3B1, 0x3CA)), _GREEK_NAMES.split(), strict=True))
+# \u03b2, and tnf\u03b1
+_ONE_GREEK_LETTER = re.compile("([a-z]*)([\u03b1-\u03c9])([a-z]*)")
 _IS_DEVANAGARI = re.compile("[\u0900-\u097f]")
 _IS_LATIN = re.compile("[a-z]")
 
@@ -96,11 +117,16 @@ _BEFORE_HUMP = re.compile(
     r"(?<=[a-z\u00df-\u00ff]{2})(?=[A-Z\u00c0-\u00de](?:[a-z\u00df-\u00ff]|[A-Z]{2}))"
     r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})"
 )
-# The same humps, including their letters. A pattern that begins with a letter is found faster.
-_HUMP = re.compile(
-    r"[A-Z\u00c0-\u00de](?:(?<=[a-z\u00df-\u00ff]{2}.)(?:[a-z\u00df-\u00ff]|[A-Z]{2})"
-    r"|(?<=[A-Z]{3})[a-z]{2})"
-)
+# What capitals say: the same humps, the plural of PDFs, and the A of vitamin A, but not of R&D or
+# C++. A pattern that begins with a set of characters is found fast.
+_PLURAL = r"(?<=[A-Z]{2})s(?![\w'\u2019])"
+_SINGLE = "(?<=[^\\W\\d_][ \u00a0].)(?![\\w&+#'\u2019])"
+_HUMP = r"(?<=[a-z\u00df-\u00ff]{2}.)(?:[a-z\u00df-\u00ff]|[A-Z]{2})|(?<=[A-Z]{3})[a-z]{2}"
+_HUMPS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP})")
+_CAPITALS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP}|{_PLURAL}|{_SINGLE})")
+_ACRONYM_PLURAL = re.compile(f"([A-Z]){_PLURAL}")
+SINGLE_CAPITAL = re.compile(f"[A-Z]{_SINGLE}")
+"""A capital letter behind a word and a blank: the A of vitamin A."""
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
 # hauptstr, and str alone
@@ -149,18 +175,32 @@ def _word() -> str:
 
 
 def lower(text: str) -> str:
-    """Return a text in lower case, with "-" for "_".
+    """Return the `separate` form of a text in lower case."""
+    return separate(text).lower()
 
-    Both join words, but a regular expression counts "_" as part of them.
+
+def separate(text: str) -> str:
+    """Return a text of the same length in which only words consist of letters and digits.
+
+    It has "-" for "_", which a regular expression counts as part of words, and a blank for the
+    plural s of PDFs and for the sign of a diameter (Ø12).
     """
-    return text.lower().replace("_", "-")
+    return _ACRONYM_PLURAL.sub(r"\1 ", separate_marks(text))
+
+
+def separate_marks(text: str) -> str:
+    """Return the `separate` form of a text without plurals such as PDFs."""
+    if "\u00d8" in text or "\u00f8" in text or "\u03c6" in text:
+        text = _DIAMETER.sub(" ", text)
+    return text.replace("_", "-")
 
 
 def fold(word: str) -> str:
     """Remove accents from Latin and Greek letters, and vowel points from Arabic and Hebrew ones.
 
     Hardly anybody types vowel points. Letters that are written in several ways become one, as ё
-    and е do. Other scripts stay as they are (й and и are different letters).
+    and е do. Other scripts stay as they are (й and и are different letters). A Greek letter alone,
+    or among Latin ones, becomes its name: β, TNFα.
     """
     if word.isascii():
         return word
@@ -173,6 +213,8 @@ def fold(word: str) -> str:
     for char in _VOWEL_POINT.sub("", decomposed):
         if not (unicodedata.combining(char) and _drops_accent(folded[-1:])):
             folded += char
+    if match := _ONE_GREEK_LETTER.fullmatch(folded):
+        return f"{match[1]}{_GREEK_LETTERS[match[2]]}{match[3]}"
     return unify_script(unicodedata.normalize("NFC", folded))
 
 
@@ -252,12 +294,13 @@ def spell_out(word: str) -> str:
 def normalise(compound: str) -> str:
     """Return the NFKC form (plain letters for full-width ones and ligatures) in lower case.
 
-    Digits of other scripts become 0 to 9, and 2½ becomes 2.5.
+    Digits of other scripts become 0 to 9, 2½ becomes 2.5, 5º becomes 5, and Chinese characters
+    their usual forms.
     """
     if compound.isascii():
         return compound.lower()
-    compound = _FRACTION.sub(_format_fraction, compound)
-    return unicodedata.normalize("NFKC", compound).lower().translate(_DIGITS)
+    compound = _ORDINAL.sub("", _FRACTION.sub(_format_fraction, compound))
+    return unicodedata.normalize("NFKC", compound).lower().translate(_USUAL_FORMS)
 
 
 def _format_fraction(fraction: re.Match[str]) -> str:
@@ -265,9 +308,14 @@ def _format_fraction(fraction: re.Match[str]) -> str:
     return f"{unicodedata.numeric(fraction[0])}".removeprefix("0")
 
 
+def has_capitals(text: str) -> bool:
+    """Return whether a text has a word such as getUserName or PDFs, or a letter as in vitamin A."""
+    return _CAPITALS.search(text) is not None
+
+
 def has_humps(text: str) -> bool:
     """Return whether a text has a word such as getUserName."""
-    return _HUMP.search(text) is not None
+    return _HUMPS.search(text) is not None
 
 
 def split_humps(word: str) -> list[str]:

@@ -101,7 +101,7 @@ def find_other_number(vocabulary: Vocabulary, word: str) -> str:
 
     Otherwise an empty text. Stemmers keep this s after most letters: Kitas, Büros, Lkws.
     """
-    if not word.isalpha() or not _has_compounds(vocabulary) or vocabulary.contains(word):
+    if not word.isalpha() or vocabulary.contains(word):
         return ""
     other = word[:-1] if word.endswith(("s", "S")) else f"{word}s"
     if min(len(word), len(other)) >= _MIN_SINGULAR and vocabulary.has_chunks_with(other):

@@ -15,6 +15,7 @@ from engine.lexical.numbers.figures import (
     find_parts,
     read_figure,
 )
+from engine.lexical.suspended import find_suspended
 from engine.lexical.words_and_codes import (
     DAY,
     LINE_HYPHEN,
@@ -66,16 +67,17 @@ class _MatchFinder:
         """Return the spans of the words in a text that match."""
         if not self._terms:
             return []
-        spans = list(self._find_times_and_dates(text))
+        spans = [*self._find_times_and_signs(text), *self._find_suspended(text)]
         previous = ""
         previous_start = 0
-        # Underscores join words, but a regular expression counts them as part of words.
-        with_hyphens = text.replace("_", "-")
-        for match in compound_pattern_for(text, any_case=True).finditer(with_hyphens):
+        separated = characters.separate(text)
+        for match in compound_pattern_for(text, any_case=True).finditer(separated):
             compound = match.group()
             lower = compound.lower()
             start = match.start()
             if self._sequences and self._matches(sequences.find_sequences(previous, lower)):
+                spans.append((previous_start, match.end()))
+            if compound.isupper() and self._matches(sequences.find_letter(previous, lower)):
                 spans.append((previous_start, match.end()))
             if not sequences.is_particle(lower):
                 previous = lower
@@ -87,8 +89,16 @@ class _MatchFinder:
         """Return whether the query contains any of these terms."""
         return not self._terms.isdisjoint(terms)
 
-    def _find_times_and_dates(self, text: str) -> Iterator[Span]:
-        """Yield the matching spans of times of day, and of dates as East Asian texts write them."""
+    def _find_suspended(self, text: str) -> Iterator[Span]:
+        """Yield the matching spans of compounds that share a part: `Kranken- und Unfallkasse`."""
+        lower = text.lower()
+        if len(lower) == len(text):
+            for suspended in find_suspended(lower):
+                if self._matches(find_joined(map(self._analyzer.term_of, suspended.words))):
+                    yield suspended.span
+
+    def _find_times_and_signs(self, text: str) -> Iterator[Span]:
+        """Yield the matching spans of times of day, and of what signs mark, such as 50 %."""
         lower = text.lower()
         has_times = self._sequences or any(map(DAY.fullmatch, self._terms))
         if not has_times or len(lower) != len(text):
@@ -98,9 +108,9 @@ class _MatchFinder:
         for time in sequences.find_times(lower, compounds, places):
             if self._matches(time.codes):
                 yield time.span
-        for date in sequences.find_dates(lower):
-            if self._matches(date.codes):
-                yield date.span
+        for occurrence in sequences.find_by_signs(lower):
+            if self._matches(occurrence.codes):
+                yield occurrence.span
 
     def _find_in_compound(self, raw: str) -> list[Span]:
         """Return the matching spans within one compound, ascending by start."""

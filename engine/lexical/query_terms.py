@@ -161,14 +161,15 @@ def _find_sequences(text: str, compounds: Sequence[str]) -> Iterator[str]:
     previous = ""
     for compound in compounds:
         yield from sequences.find_sequences(previous, compound)[-1:]
+        yield from sequences.find_letter(previous, compound)
         yield from sequences.find_within(compound)
         if not sequences.is_particle(compound):
             previous = compound
     places = sequences.find_places(compounds)
     for time in sequences.find_times(text.lower(), compounds, places):
         yield from time.codes
-    for date in sequences.find_dates(text):
-        yield date.codes[0]
+    for occurrence in sequences.find_by_signs(text.lower()):
+        yield occurrence.codes[0]
 
 
 def _weigh_parts(codes: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:

@@ -37,8 +37,8 @@ _DAY_IN_CODE = re.compile(
 )
 LINE_WITHIN = re.compile(characters.LINE_WITHIN)
 LINE_HYPHEN = re.compile(characters.LINE_HYPHEN)
-# Compounds whose words may also be written as one: e-mail, o'brien, z.b or u.s.a (of U.S.A.).
-_JOINED = re.compile(r"[^./]+|\w(?:\.\w){1,5}")
+# Compounds whose words may also be written as one: e-mail, o'brien, ph.d or u.s.a (of U.S.A.).
+_JOINED = re.compile(r"[^./]+|\w{1,2}(?:\.\w{1,2}){1,5}")
 # Maximum number of such words.
 _MAX_JOINED = 6
 # v2.3.1 or v2.3.1-beta

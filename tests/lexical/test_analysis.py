@@ -110,6 +110,16 @@ def test_english_words_are_stemmed_and_stop_words_dropped() -> None:
         ("ar", "الإيجار", "الايجار"),
         ("none", "مكتبى", "مكتبي"),
         ("none", "کتاب", "كتاب"),  # Persian kaf
+        ("en", "PDFs", "PDF"),
+        ("en", "NDAs, KPIs", "NDA, KPI"),
+        ("none", "5º 2.ª", "5 2"),
+        ("none", "Ø12 ø 12,5", "12 12,5"),
+        ("none", "β-blocker", "Beta-blocker"),
+        ("none", "TNFα", "tnfalpha"),
+        ("none", "OʼBrien Hawaiʻi", "OBrien Hawaii"),
+        ("none", "Ph.D.", "ph.d"),
+        ("en", "cheques", "checks"),
+        ("ja", "髙橋 渡邉 﨑", "高橋 渡辺 崎"),
     ],
 )
 def test_forms_that_must_meet_in_one_term(language: str, one: str, other: str) -> None:

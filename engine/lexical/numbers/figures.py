@@ -45,9 +45,9 @@ _AMOUNT = "|".join(
         r"\d+[.,]\d+",  # 9,90
     )
 )
-# 17 May 2031, 17. Mai 31, 17th of May, 2031, 1er mai 2031, 17 de mayo de 2031
+# 17 May 2031, 17.Mai 31, 17th of May, 2031, 1er mai 2031, 1º de mayo de 2031
 _DAY = (
-    rf"\d{{1,2}}(?:\.|st|nd|rd|th|er)?{_GAP}(?:(?:of|de)[{BLANK}])?"
+    rf"\d{{1,2}}(?:\.{_GAP}?|(?:st|nd|rd|th|er|\u00ba)?{_GAP})(?:(?:of|de)[{BLANK}])?"
     rf"[^\W\d_]{{3,10}}\.?,?{_GAP}(?:de[{BLANK}])?\d{{2,4}}"
 )
 # May 17, 2031 or Sept. 17th 2031
@@ -78,8 +78,8 @@ _AFTER_LETTER = (
     rf"{_DAY_AFTER_MONTH}{_END}|(?:{account_numbers.PATTERN}){_END}"
     r"|(?<!\w)\.net(?!\w)"
 )
-# § 12, §12a or §§ 12, of a law or a contract
-_SECTION = rf"§{{1,2}}[{BLANK}]{{0,2}}\d{{1,4}}[a-z]?(?!\w|[.,/{_HYPHEN}]\d)"
+# § 12, §12a, § 1º or §§ 12, of a law or a contract
+_SECTION = rf"§{{1,2}}[{BLANK}]{{0,2}}\d{{1,4}}[a-z\u00ba]?(?!\w|[.,/{_HYPHEN}]\d)"
 # R&D or R & D
 _AMPERSAND = rf"(?<!\w)[^\W\d_]{{1,2}}[{BLANK}]?&[{BLANK}]?[^\W\d_]{{1,2}}(?!\w)"
 _BEHIND_DIGIT = "|".join(
@@ -87,7 +87,7 @@ _BEHIND_DIGIT = "|".join(
         telephones.HINT,
         rf"\)[{BLANK}]?\d",  # (030) 12
         rf"[.,'\u2019{BLANK}]\d",  # 9,9 or 12 7
-        rf"[a-z.]{{0,2}}{_GAP}[^\W\d_]",  # 17th of
+        rf"(?:[a-z.\u00ba]{{0,2}}{_GAP}|\.)[^\W\d_]",  # 17th of, 17.Mai
     )
 )
 # A pattern that begins with a set of characters is found fast.
@@ -306,7 +306,7 @@ def _read_day(year: str, month: int, day: int) -> Iterator[date]:
 
 def _number_months() -> dict[str, int]:
     """Return the number of each month by its names and short names in all languages."""
-    numbers = {"sept": 9, "mar": 3}
+    numbers = {"sept": 9, "mar": 3, "janner": 1}
     for names in CALENDAR_NAMES.values():
         for months in (names.months, names.short_months, names.months_of_day):
             for number, name in enumerate(months, 1):

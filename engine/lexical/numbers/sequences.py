@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.lexical.characters import fold, normalise
+from engine.lexical.characters import SINGLE_CAPITAL, fold, normalise
 from engine.lexical.numbers import units
 from engine.lexical.numbers.figures import MONTHS
 
@@ -36,6 +36,28 @@ _TIME = re.compile(
 _EAST_ASIAN_DATE = re.compile(
     "((?:19|20)\\d\\d) ?[\u5e74\ub144] ?(\\d{1,2}) ?[\u6708\uc6d4](?: ?(\\d{1,2}) ?[\u65e5\uc77c])?"
 )
+# An article or chapter in Chinese or Japanese: 第5条, 第五条
+_HAN_DIGITS = "〇一二三四五六七八九"
+_ARTICLE = re.compile(
+    rf"第 ?(\d{{1,4}}|[零{_HAN_DIGITS}十百]{{1,7}}) ?([条條章节節款項项号號编編回期])"
+)
+_HAN_POWERS = {"十": 10, "百": 100}
+# The sign of 50 %, 50€, $50 or 20 °C
+_SIGN = re.compile("[%€$£\u2103]|°[cf](?!\\w)")
+_NUMBER_BEFORE = re.compile("(?<![\\w.,/])(?<!\\d[ \u00a0])(\\d{1,6})[ \u00a0\u202f]?\\Z")
+_NUMBER_AFTER = re.compile("[ \u00a0]?(\\d{1,6})(?!\\d|[., ]\\d)")
+_UNITS_OF_SIGNS = {"€": "eur", "$": "usd", "£": "gbp", "\u2103": "°c"}
+_CURRENCIES = frozenset("€$£")
+_WORD_BEFORE = re.compile(r"[^\W\d_]{3,30}\Z")
+_ROMAN_LETTERS = {"i": "1", "v": "5", "x": "10"}
+# Words after which I, V and X are numbers.
+_NUMBERED_WORDS = """
+abschnitt allegato anexo anhang anlage annex annexe annexes appendix article articles band book
+buch capitolo capitulo chapitre chapter clase class classe clause division exhibit fase grade
+grado kapitel klasse level livre livro module part parte partie phase schedule secao seccion
+section stage stufe teil tipo title titolo titre titulo tome typ type vol volume war
+"""
+_NUMBERED = frozenset(_NUMBERED_WORDS.split())
 _DIGITS = frozenset("0123456789")
 # Characters of the longest time of day that is one compound: 14:30:59.
 _MAX_TIME = 8
@@ -134,6 +156,27 @@ def _find_day(number: str, name: str) -> tuple[str, ...]:
     return (_format_day(month, int(day[1])),) if month and day else ()
 
 
+def find_letter(word: str, letter: str) -> tuple[str, ...]:
+    """Return the code of a lower-case word and a letter that follow each other: `=vitamin-a`.
+
+    `annex v` has that of Annex 5. The pronoun I forms none with other words.
+    """
+    if len(letter) != 1 or not letter.isalpha() or not _WORD_BEFORE.fullmatch(word):
+        return ()
+    folded = fold(word)
+    if letter in _ROMAN_LETTERS and folded in _NUMBERED:
+        return (f"{_MARK}{folded}-{_ROMAN_LETTERS[letter]}",)
+    return () if letter == "i" else (f"{_MARK}{folded}-{letter}",)
+
+
+def find_capitals(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the words that a single capital letter follows, and the letter, in lower case."""
+    for capital in SINGLE_CAPITAL.finditer(text):
+        start = capital.start()
+        if word := _WORD_BEFORE.search(text, max(0, start - 31), start - 1):
+            yield word[0].lower(), capital[0].lower()
+
+
 def find_other_spelling(code: str) -> str:
     """Return the code of `Windows10` for that of `Windows 10`, and the reverse.
 
@@ -211,13 +254,54 @@ def _may_contain_time(compounds: Sequence[str], places: Iterable[int]) -> bool:
     return False
 
 
-def find_dates(text: str) -> Iterator[Occurrence]:
+def find_by_signs(text: str) -> Iterator[Occurrence]:
+    """Yield what signs mark in a lower-case text: 50 %, 20 °C, $50, 第5条, 2031年5月17日.
+
+    The first code is that of the whole.
+    """
+    if "%" in text or "$" in text or "€" in text or "£" in text or "°" in text or "\u2103" in text:
+        for sign in _SIGN.finditer(text):
+            yield from _find_signed(text, sign)
+    if "\u7b2c" in text:
+        for match in _ARTICLE.finditer(text):
+            number = f"{_read_han_number(match[1])}"
+            code = f"{_MARK}\u7b2c-{number}-{normalise(match[2])}"
+            yield Occurrence(match.span(), [code])
+    if "\u5e74" in text or "\ub144" in text:
+        yield from _find_dates(text)
+
+
+def _find_signed(text: str, sign: re.Match[str]) -> Iterator[Occurrence]:
+    """Yield the measure of a sign and the number before it, or of a currency and the one after."""
+    start, end = sign.span()
+    unit = _UNITS_OF_SIGNS.get(sign[0], sign[0])
+    if number := _NUMBER_BEFORE.search(text, max(0, start - 10), start):
+        yield Occurrence((number.start(), end), [_format_measure(number[1], unit)])
+    elif sign[0] in _CURRENCIES and (number := _NUMBER_AFTER.match(text, end)):
+        yield Occurrence((start, number.end()), [_format_measure(number[1], unit)])
+
+
+def _read_han_number(number: str) -> int:
+    """Return the value of a number in digits or Chinese characters, below 1,000: 一百零五."""
+    if number.isdecimal():
+        return int(number)
+    total = 0
+    digit = 0
+    for character in number:
+        if character in _HAN_POWERS:
+            total += (digit or 1) * _HAN_POWERS[character]
+            digit = 0
+        else:
+            # Also 一〇五; 零 is 0.
+            digit = 10 * digit + max(0, _HAN_DIGITS.find(character))
+    return total + digit
+
+
+def _find_dates(text: str) -> Iterator[Occurrence]:
     """Yield each day or month as East Asian texts write it.
 
     The first code is that of the whole: `2031年5月17日` → `2031-05-17`.
     """
-    if "\u5e74" not in text and "\ub144" not in text:
-        return
     for match in _EAST_ASIAN_DATE.finditer(text):
         year = f"{int(match[1])}"
         month = int(match[2])

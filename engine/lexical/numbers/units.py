@@ -7,7 +7,7 @@ import re
 _UNITS = (
     "mm cm dm m km nm um μm µm yd mi mm2 cm2 m2 km2 mm3 cm3 dm3 m3 mm² cm² m² km² "
     "mm³ cm³ dm³ m³ qm ha "
-    "mg g kg t kt lb lbs oz ug μg µg ml cl dl l hl "
+    "mg g kg t kt lb lbs oz mcg ug μg µg ml cl dl l hl "
     "ms us μs µs ns min h hrs am pm uhr km/h kmh mph rpm "
     "v mv kv ma mah ah w mw kw gw tw wh kwh mwh gwh kwp va kva mva ohm kohm kω mω ω "
     "uf μf µf nf pf hz khz mhz ghz db dba "
@@ -23,6 +23,7 @@ _NAMES = {
     "m": "metre metres meter meters metern",
     "km": "kilometre kilometres kilometer kilometers kilometern",
     "um": "micrometre micrometres micrometer micrometers micron microns mikrometer",
+    "ug": "mcg microgram micrograms mikrogramm",
     "mg": "milligram milligrams milligramm",
     "g": "gram grams gramm",
     "kg": "kilogram kilograms kilogramm kilo kilos",
@@ -50,6 +51,7 @@ _NAMES = {
     "tb": "terabyte terabytes",
     "eur": "euro euros",
     "usd": "dollar dollars",
+    "%": "percent prozent pourcent procent",
 }
 _SYMBOL_OF_NAME = {name: symbol for symbol, names in _NAMES.items() for name in names.split()}
 PATTERN = "|".join(sorted(_SYMBOLS, key=lambda unit: (-len(unit), unit)))
