@@ -142,7 +142,7 @@ def test_a_kill_loses_nothing_that_was_answered(project: ProjectFolder) -> None:
 
 def test_documents_cannot_steer_the_terminal(project: ProjectFolder) -> None:
     evil = (
-        "The door \x1b]0;owned\x07 stands\x9b31m open.\u202e gnp\x7f, "
+        "The door \x1b]0;owned\x07 stands\x9d31m open.\u202e gnp\x7f, "
         + "and nobody closed it all night. " * 40
     )
     (project.path / "documents" / "evil.txt").write_text(evil)

@@ -135,8 +135,8 @@ def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
         ("zip", {6}),
     ):
         assert SearchFilter(formats=(name,)).allowed(named, lambda: containers) == wanted
-    assert unknown_formats(("md", "pages", "jsonl", "HTM"), named) == ["pages"]
-    problem = unknown_format(("pages",), named)
+    assert unknown_formats(("md", "indd", "jsonl", "HTM"), named) == ["indd"]
+    problem = unknown_format(("indd",), named)
     assert problem is not None
     assert {"tsv", "mht", "md"} <= set(re.findall(r"\w+", problem.why))
 
