@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -59,9 +60,12 @@ def no_process_stays() -> Iterator[None]:
     before = {child.pid for child in psutil.Process().children()}
     yield
     for child in psutil.Process().children():
-        if child.pid not in {*before, *STARTER.keepers} and child.status() != psutil.STATUS_ZOMBIE:
-            child.kill()
-            child.wait(10)
+        if child.pid in {*before, *STARTER.keepers}:
+            continue
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            if child.status() != psutil.STATUS_ZOMBIE:
+                child.kill()
+                child.wait(10)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -205,11 +205,15 @@ def ending_of(path: str) -> str:
     """
     file_name = path.rpartition("/")[2]
     name, dot, ending = file_name.rpartition(".")
-    if file_name[:9].isdigit() and _MAILDIR_NAME.fullmatch(file_name):
+    if not (dot and name and ending):
         return ""
-    if dot and name and ending:
-        return f".{ending.lower()}"
-    return ""
+    format_ending = f".{ending.lower()}"
+    # `1234567890.2.csv` is a table, but `.org` may end the name of a mail server.
+    is_file_name = file_name.count(".") == 2 and format_ending in FORMATS
+    is_numbered = file_name[:9].isdigit() and not is_file_name
+    if is_numbered and _MAILDIR_NAME.fullmatch(file_name):
+        return ""
+    return format_ending
 
 
 def is_lock_file(path: str, size: int) -> bool:

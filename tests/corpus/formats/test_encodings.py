@@ -286,3 +286,7 @@ def test_control_characters_of_latin_1_are_windows_characters(label: str) -> Non
     data = "The pier\x92s price: 5 \x80, caf\u00e9".encode()
     decoded = decode_as(data, label, PATH) if label else decode(data, PATH)
     assert decoded[0] == "The pier\u2019s price: 5 \u20ac, caf\u00e9"
+
+
+def test_a_line_end_of_mainframes_stays() -> None:
+    assert decode("one\u0085two".encode(), PATH)[0] == "one\u0085two"

@@ -298,9 +298,12 @@ def test_titles_of_texts_that_are_marked_up(
             r'\cite{a}, \beta, \dots \\[1ex] "quoted" text',
         ),
         (
-            '[ngerman] "Uber M"uller Stra"se Drucker"=Port',
-            "[ngerman] Über Müller Straße Drucker-Port",
+            r'\usepackage[english,ngerman]{babel} "Uber M"uller Stra"se Drucker"=Port',
+            r"\usepackage[english,ngerman]{babel} Über Müller Straße Drucker-Port",
         ),
+        ('langid = {ngerman}, title = "Optimal control"',) * 2,
+        (r'\usepackage[ngerman,english]{babel} "Under load"',) * 2,
+        (r"a \\-5 \\o b",) * 2,
     ],
 )
 def test_letters_that_latex_writes_as_commands_are_read(
@@ -325,7 +328,7 @@ def test_letters_that_latex_writes_as_commands_are_read(
         ("a.org", "#+TITLE: Pump\n* Care\n** Oil\n*bold*\n", [(1, "Care"), (2, "Oil")]),
         (
             "a.rst",
-            "====\nPump\n====\n\nCare\n====\n\nOil\n---\n\nEnd\n====\n\n====\n\n- x\n",
+            "====\nPump\n====\n\nCare\n====\n\nOil\n---\n\nEnd\n====\n\n====\n\n- x\n\non\n...\n",
             [(1, "Pump"), (2, "Care"), (3, "Oil"), (2, "End")],
         ),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,9 @@ def test_cells_are_parted_as_spreadsheets_do(content: str, text: str) -> None:
     assert rows == text
 
 
+HASHES = ("0a1b2c3d" * 8, "9f8e7d6c" * 8, "5a6b7c8d" * 8)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "text"),
     [
@@ -295,6 +299,8 @@ def test_cells_are_parted_as_spreadsheets_do(content: str, text: str) -> None:
         ("a.json", '{"name": "M&uuml;ller", "a": "x&y; R&D; a=1&copy=2"}', "R&D; a=1&copy=2"),
         ("a.json", '{"name": "J\\u00c3\\u00bcrgen"}', "name: Jürgen"),
         ("a.json", '{"name": "%s"}' % ("QUJD" * 80), ""),
+        ("a.json", '{"name": "%sContract terms"}' % (("QUJ4" * 18 + " ") * 3), "Contract terms"),
+        ("a.json", json.dumps({"name": " ".join(HASHES)}), " ".join(HASHES)),
     ],
 )
 def test_values_are_read_as_programs_mean_them(name: str, content: str, text: str) -> None:

@@ -484,6 +484,7 @@ MAIL = b"From: Ada <a@b.example>\r\nSubject: x\r\n\r\nHello."
         ("cur/1700000000.M12P34.host:2,S", MAIL, "eml"),
         ("cur/1700000000.M1P2.mail.example.org,S=12,W=13:2,RS", MAIL, "eml"),
         ("new/1700000000_1.12345.mail.example.org", MAIL, "eml"),
+        ("2031113012.2.csv", b"a,b", "csv"),
         ("plan.pdf(1)", b"%PDF-1.4", "pdf"),
         ("index.php?id=12", b"<!DOCTYPE html><p>a", "html"),
         ("show.aspx", b"<html><p>a", "html"),

@@ -95,7 +95,8 @@ _BAD_BYTES = re.compile("[\udc80-\udcff]+")
 # Western letters that are rather the first half of a Latin, Greek or Cyrillic letter in UTF-8.
 _FIRST_HALVES = ("Â", "Ã", "Î", "Ï", "Ð", "Ñ")
 _WESTERN_CHARACTERS = {byte: char for char, byte in _WESTERN_BYTES.items()}
-_LATIN_1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
+# Without U+0085, which ends lines.
+_LATIN_1_CONTROL = re.compile(rb"\xc2[\x80-\x84\x86-\x9f]")
 # With less confidence, a guess of chardet's is no better than any other.
 _MIN_CONFIDENCE = 0.05
 # Colours and other orders to a terminal, as programs write them into logs (ECMA-48, 5.4).
@@ -110,7 +111,8 @@ _DATA_ADDRESS = re.compile(
 # A file in base64: many characters without a blank, or several lines of such.
 _PACKED = re.compile(
     r"(?<![A-Za-z0-9+/=_-])"
-    r"(?:[A-Za-z0-9+/=_-]{200,}|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}[A-Za-z0-9+/_-]*=*)"
+    r"(?:[A-Za-z0-9+/=_-]{200,}"
+    r"|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}(?:[A-Za-z0-9+/_-]*=+|[A-Za-z0-9+/_-]+\Z)?)"
 )
 _MIN_PACKED = 200  # characters
 _CODECS_BY_LABEL = {
@@ -230,7 +232,15 @@ def drop_packed_files(text: str) -> str:
     """Return a value without the files in base64 in it."""
     if len(text) < _MIN_PACKED:
         return text
-    return _PACKED.sub(lambda match: match[0] if match[0].isdigit() else "", text)
+    return _PACKED.sub(lambda match: "" if _is_packed(match[0]) else match[0], text)
+
+
+def _is_packed(run: str) -> bool:
+    """Return whether characters may be base64: numbers, lists of hashes and sequences are not."""
+    if run.isdigit():
+        return False
+    has_lines = any(map(str.isspace, run))
+    return not (has_lines and (run.isupper() or run.islower()))
 
 
 def _check_control_characters(text: str, path: Path) -> None:

@@ -48,18 +48,22 @@ _LETTERS = {
 _WITHOUT_DOT = {"\\i": "i", "\\j": "j"}
 # `\"u`, `\"{u}`, `{\"u}`, `\'{\i}`, `\c{c}` and `\v s`.
 _ACCENT = re.compile(
-    r"(?P<outer>\{)?\\(?:(?P<sign>[\"'`^~=.])[ ]?|(?P<letter>[cvuHkrdb])(?:[ ]|(?=\{)))"
+    r"(?P<outer>\{)?(?<!\\)\\(?:(?P<sign>[\"'`^~=.])[ ]?|(?P<letter>[cvuHkrdb])(?:[ ]|(?=\{)))"
     r"(?:\{(?P<inner>[A-Za-z]|\\[ij])\}|(?P<base>[A-Za-z]|\\[ij](?![A-Za-z])))(?(outer)\})"
 )
 # `\ss{}`, `{\ss}` and `\o re`.
 _SPECIAL = re.compile(
-    rf"(?P<outer>\{{)?\\(?P<name>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})"
+    rf"(?P<outer>\{{)?(?<!\\)\\(?P<name>{'|'.join(sorted(_LETTERS, key=len, reverse=True))})"
     r"(?![A-Za-z])(?:\{\}|[ ]+(?=[^\W\d_]))?(?(outer)\})"
 )
 # Where a word may be divided: `Donau\-dampf` and, with the package babel, `Donau"-dampf`.
-_MAY_BREAK = re.compile(r"\\-|(?<=[^\W\d_])\"(?:-|\"|\|)(?=[^\W\d_])")
+_MAY_BREAK = re.compile(r"(?<!\\)\\-|(?<=[^\W\d_])\"(?:-|\"|\|)(?=[^\W\d_])")
 _HYPHEN = re.compile(r"(?<=\w)\"[=~](?=\w)")
-_GERMAN = re.compile(r"\bn?german\b|\baustrian\b")
+# German as the language of a text, in which `"a` is `ä`: the last that babel is given.
+_GERMAN = re.compile(
+    r"\\documentclass\[[^\]\n]*\bn?german\b|\\usepackage\{n?german\}"
+    r"|[\[,]\s*n?(?:german|austrian)\s*\]\s*\{babel\}"
+)
 _GERMAN_LETTER = re.compile(r"(?<!\\)\"([aouAOUs])(?=[^\W\d_])|(?<=[^\W\d_])\"(s)")
 _GERMAN_LETTERS = dict(zip("aouAOUs", "äöüÄÖÜß", strict=True))
 # `{DNA}` and `{M}üller`, whose capitals BibTeX is to keep.

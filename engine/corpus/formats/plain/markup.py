@@ -23,7 +23,7 @@ _HEADINGS = {
     ".org": re.compile(r"^(?P<marks>\*{1,8})[ \t]+(?P<title>\S.*)$", re.MULTILINE),
     ".rst": re.compile(
         r"^(?P<above>(?P<over>[^\w\s])(?P=over){2,}[ \t]*\n)?[ \t]*(?P<title>\S.*)\n"
-        r"(?P<under>[=\-~^\"'#*+.:_`])(?P=under){2,}[ \t]*$",
+        r"(?P<underline>(?P<under>[=\-~^\"'#*+.:_`])(?P=under){2,})[ \t]*$",
         re.MULTILINE,
     ),
     ".tex": re.compile(
@@ -32,12 +32,13 @@ _HEADINGS = {
         re.MULTILINE,
     ),
 }
+_MIN_UNDERLINE = 4  # characters below a title of as many and more (docutils)
 _LATEX_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection")
 # Titles that are no headings.
 _TITLES = {
     ".org": re.compile(r"^#\+title:[ \t]+(.+)$", re.MULTILINE | re.IGNORECASE),
     ".tex": re.compile(
-        r"^[^%\n]*\\title(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\}){1,500})\}", re.MULTILINE
+        r"^[^%\n]*\\title(?:\[[^\]\n]*\])?\{((?:[^{}]|\{[^{}]*\}){1,500})\}", re.MULTILINE
     ),
 }
 # Texts that may begin with their title, as do files whose names have no format.
@@ -85,6 +86,9 @@ def find_headings(text: str, path: Path) -> Iterator[Heading]:
         if not any(map(str.isalnum, title)):
             continue
         if ending == ".rst":
+            # Three points below a line are rather an ellipsis.
+            if len(match["underline"]) < min(_MIN_UNDERLINE, len(title)):
+                continue
             style = (match["above"] is not None, match["under"])
             level = styles.setdefault(style, len(styles) + 1)
         elif ending == ".tex":
