@@ -328,7 +328,7 @@ def test_letters_that_latex_writes_as_commands_are_read(
         ("a.org", "#+TITLE: Pump\n* Care\n** Oil\n*bold*\n", [(1, "Care"), (2, "Oil")]),
         (
             "a.rst",
-            "====\nPump\n====\n\nCare\n====\n\nOil\n---\n\nEnd\n====\n\n====\n\n- x\n\non\n...\n",
+            "====\nPump\n====\n\nCare\n====\n\nOil\n---\n\nEnd\n====\n\n====\n\n- x\n\nwide\n...\n",
             [(1, "Pump"), (2, "Care"), (3, "Oil"), (2, "End")],
         ),
         (
