@@ -45,9 +45,8 @@ withhold withheld, write wrote written
 """
 # American, then British.
 _SPELT_OTHERWISE = """
-airplane aeroplane, aluminum aluminium, check cheque, cozy cosy, curb kerb, defense defence,
-disk disc, draft draught, enroll enrol, fulfill fulfil, gray grey, installment instalment,
-jewelry jewellery,
+airplane aeroplane, aluminum aluminium, cozy cosy, curb kerb, defense defence, disk disc,
+draft draught, enroll enrol, fulfill fulfil, gray grey, installment instalment, jewelry jewellery,
 license licence, math maths, mold mould, mustache moustache, offense offence, pajama pyjama,
 plow plough,
 practice practise, practicing practising, practiced practised, pretense pretence,
