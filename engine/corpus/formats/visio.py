@@ -44,7 +44,7 @@ class VisioReader:
         lost: list[LeftOut] = []
         try:
             package = open_package(read_bytes(path, data))
-            for number, (name, part) in enumerate(_list_pages(package), 1):
+            for number, (name, part) in enumerate(_list_pages(package, lost), 1):
                 builder.page(number, f"page {number}")
                 builder.heading(1, clean_line(name))
                 page = _read_part(package, part, lost)
@@ -69,9 +69,11 @@ class VisioReader:
 READER = VisioReader()
 
 
-def _list_pages(package: ZipFile) -> Iterator[tuple[str, str]]:
-    """Yield (name, part) of each page of a drawing, in order."""
-    lost: list[LeftOut] = []
+def _list_pages(package: ZipFile, lost: list[LeftOut]) -> Iterator[tuple[str, str]]:
+    """Yield (name, part) of each page of a drawing, in order.
+
+    The list of pages is added to `lost` if it is damaged.
+    """
     relations = _read_part(package, _RELATIONS, lost)
     targets = {relation.get("Id"): relation.get("Target") for relation in relations}
     for page in _read_part(package, _PAGES, lost).iterchildren("{*}Page"):

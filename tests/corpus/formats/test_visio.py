@@ -68,3 +68,11 @@ def test_a_damaged_page_is_listed_and_an_empty_drawing_has_a_reason(tmp_path: Pa
     empty = drawing(pages=f"<Pages {_NAMES}/>", comments=f"<Comments {_NAMES}/>")
     with unreadable("empty"):
         opened(tmp_path, "b.vsdx", empty)
+
+
+def test_a_damaged_list_of_pages_is_listed(tmp_path: Path) -> None:
+    document, left = opened(tmp_path, "a.vsdx", drawing(pages="<Pages"))
+    assert isinstance(document, ReadDocument)
+    assert document.text == "Check it."
+    assert isinstance(left, LeftOut)
+    assert (left.member, left.kind) == ("visio/pages/pages.xml", "damaged")
