@@ -28,7 +28,7 @@ from engine.cli import (  # noqa: F401 - their commands are registered by it
     studying,
     taking,
 )
-from engine.cli.app import Plain, app, discard_output
+from engine.cli.app import Plain, app, print_note
 from engine.core import environment
 from engine.core.errors import (
     CancelledError,
@@ -39,7 +39,7 @@ from engine.core.errors import (
     nearest,
     reason_of,
 )
-from engine.core.platforms.pipes import has_lost_reader
+from engine.core.platforms.pipes import discard_output, has_lost_reader
 
 for command in (*app.registered_commands, *config.config.registered_commands):
     command.cls = Plain
@@ -154,7 +154,7 @@ def _end_with(error: EngineError) -> NoReturn:
 
         from engine.core.subprocesses import to_short_dict
 
-        print(json.dumps(to_short_dict(error)), file=sys.stderr)
+        print_note(json.dumps(to_short_dict(error)))
     else:
         from engine.cli.console import show_error
 
@@ -205,7 +205,8 @@ def _explain_wrong_use(error: Any) -> UsageError:
     """Return the UsageError for an error of the command line library, with advice."""
     if type(error).__name__ == "NoArgsIsHelpError":
         if not _wants_json():
-            print(error.format_message(), file=sys.stderr)
+            for line in error.format_message().splitlines():
+                print_note(line)
             sys.exit(UsageError.exit_code)
         return UsageError("No command was given.", "", "Try 'engine --help'.")
     command = _name_command(error)

@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from engine.core.messages.wire import to_json
-from engine.core.platforms.pipes import has_lost_reader
+from engine.core.platforms.pipes import discard_output, has_lost_reader
 from engine.core.platforms.stopping import TERMINAL_LOST, is_default, notice_closing
 from engine.core.text import harmless
 
@@ -242,8 +242,16 @@ def print_text(text: str) -> None:
 
 
 def print_note(text: str) -> None:
-    """Print a line for people on standard error, without control characters."""
-    print(harmless(text), file=sys.stderr)
+    """Print a line for people on standard error, without control characters.
+
+    If nobody reads standard error any longer, this line and all later ones are dropped.
+    """
+    try:
+        print(harmless(text), file=sys.stderr)
+    except OSError as error:
+        if not has_lost_reader(error):
+            raise
+        discard_output(2)
 
 
 def print_json(data: Any) -> None:
@@ -328,7 +336,8 @@ def stoppable() -> Iterator[Callable[[], bool]]:
             # Nobody reads standard output and error any longer, and writing would be an error.
             for descriptor in (1, 2):
                 discard_output(descriptor)
-        print("Stopping at the next safe point …", file=sys.stderr)
+        # Ctrl-C also ends a program that reads standard error through a pipe.
+        print_note("Stopping at the next safe point …")
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if is_default(TERMINAL_LOST):  # nohup ignores the signal
@@ -336,11 +345,6 @@ def stoppable() -> Iterator[Callable[[], bool]]:
     notice_closing()
     with handling(request_stop, *numbers):
         yield lambda: requests > 0
-
-
-def discard_output(descriptor: int = 1) -> None:
-    """Send what is written to standard output, or to another descriptor, to nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 @contextmanager

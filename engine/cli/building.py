@@ -110,7 +110,7 @@ def _propose(sources: list[Path]) -> EncoderProposal | None:
     from engine.settings.schema import CorpusSettings, EncoderSettings
 
     if sys.stderr.isatty():
-        print("Reading a few documents, to see which encoder suits them …", file=sys.stderr)
+        print_note("Reading a few documents, to see which encoder suits them …")
     try:
         proposal = propose_for_files(sources, EncoderSettings(), CorpusSettings().chunk_tokens)
     except (EngineError, OSError):
@@ -135,7 +135,8 @@ def _show_proposal(proposal: EncoderProposal, name: str) -> None:
             f"  engine models get {proposal.model}\n"
             f"  engine config set {quote_argument(name)} encoder.model {proposal.model}"
         )
-    print(note, file=sys.stderr)
+    for line in note.splitlines():
+        print_note(line)
 
 
 @app.command()

@@ -26,6 +26,7 @@ from engine.core.messages.report import (
     ReportVerdict,
 )
 from engine.core.messages.search import LINED, MODE_NAMES
+from engine.core.platforms.pipes import discard_output
 from engine.core.systems import (
     ADAPTED,
     BASE,
@@ -52,13 +53,21 @@ HIT_INDENT = "   "
 METRICS = ("hit@1", "hit@4", "hit@10", "mrr@10", "ndcg@10")
 
 
+class _NotesConsole(Console):
+    """A console on standard error. If nobody reads it any longer, what it prints is dropped."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on without output, where Rich would end the process."""
+        discard_output(2)
+
+
 def progress_console() -> Console:
     """Return the console for everything that is not data.
 
     A file gets plain lines, even where FORCE_COLOR is set.
     """
     is_terminal = sys.stderr.isatty()
-    return Console(
+    return _NotesConsole(
         stderr=True,
         highlight=False,
         soft_wrap=not is_terminal,

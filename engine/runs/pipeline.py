@@ -209,6 +209,9 @@ class Run:
                 stopped.to_do = how_to_resume(self.project, stages, forced)
                 stopped.command = resume_command(stages)
                 raise
+            except KeyboardInterrupt:  # a second Ctrl-C
+                state = "cancelled"
+                raise
             except EngineError as failure:
                 error = to_short_dict(failure)
                 raise

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -101,6 +102,61 @@ def test_events_whose_reader_is_gone_stop_the_run(project: Path) -> None:
     assert done.returncode in (0, 130)  # 0: the stage was quicker
     assert "Traceback" not in done.stderr
     assert json.loads(engine_here("status", str(project), "--json").stdout)["running"] is False
+
+
+def run_state(project: Path) -> str:
+    """The state of the newest run."""
+    record = control.latest_run(ProjectFolder(project))
+    assert record
+    return record.state
+
+
+@pytest.fixture
+def unread_pipe() -> Iterator[int]:
+    """The writing end of a pipe that nobody reads."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    yield write_end
+    os.close(write_end)
+
+
+@pytest.mark.posix(reason="Windows has other errors for such a pipe")
+def test_a_run_whose_progress_nobody_reads_goes_on(project: Path, unread_pipe: int) -> None:
+    command = [sys.executable, "-m", "engine", "index", str(project), "--force"]
+    done = subprocess.run(command, env=environment(), stderr=unread_pipe, check=False)
+    assert done.returncode == 0
+    assert run_state(project) == "done"
+
+
+@pytest.mark.posix(reason="Windows has other errors for such a pipe")
+def test_ctrl_c_stops_a_run_whose_progress_nobody_reads(project: Path, unread_pipe: int) -> None:
+    command = [sys.executable, "-m", "engine", "run", str(project), "--force"]
+    before = set((project / "runs").glob("*"))
+    run = subprocess.Popen(command, env=environment(), stderr=unread_pipe, text=True)
+    wait_for(project, events.StageStarted, before, run)
+    run.send_signal(signal.SIGINT)
+    assert run.wait() == 130
+    assert run_state(project) == "cancelled"
+
+
+@pytest.mark.posix(reason="Windows has other errors for such a pipe")
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_an_error_that_nobody_reads_has_its_exit_code(
+    unread_pipe: int, option: tuple[str, ...]
+) -> None:
+    command = [sys.executable, "-m", "engine", "status", "no-such-project", *option]
+    done = subprocess.run(command, env=environment(), stderr=unread_pipe, check=False)
+    assert done.returncode == 2
+
+
+@pytest.mark.posix(reason="Windows has other errors for such a pipe")
+def test_notes_that_nobody_reads_cost_no_data(finished: Path, unread_pipe: int) -> None:
+    arguments = ["documents", str(finished)]
+    command = [sys.executable, "-m", "engine", *arguments]
+    # Data must wait in the buffer until the note is written.
+    env = {name: value for name, value in environment().items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=unread_pipe, check=False)
+    assert done.stdout.decode() == engine_here(*arguments).stdout
 
 
 def test_serve_answers_from_a_shell_pipe(finished: Path) -> None:

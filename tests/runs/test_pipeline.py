@@ -82,9 +82,14 @@ def run_state(project: ProjectFolder) -> str:
     return str(json.loads(record.read_text())["state"])
 
 
-@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("fault", "state"), [(ValueError, "failed"), (KeyboardInterrupt, "cancelled")]
+)
 def test_no_child_outlives_a_listener_that_fails(
-    project: ProjectFolder, started: list[subprocess.Popen[bytes]], fault: type[BaseException]
+    project: ProjectFolder,
+    started: list[subprocess.Popen[bytes]],
+    fault: type[BaseException],
+    state: str,
 ) -> None:
     add_document(project)
 
@@ -101,7 +106,7 @@ def test_no_child_outlives_a_listener_that_fails(
     with pytest.raises(fault):
         pipeline.run(project, stages=["ingest"], on_event=listen, should_stop=should_stop)
     assert [child.poll() is None for child in started] == [False]
-    assert run_state(project) == "failed"
+    assert run_state(project) == state
     (record,) = project.path.glob("runs/*/run.json")
     assert SECRET not in record.read_text()
     assert not project.is_running()

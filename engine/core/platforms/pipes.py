@@ -32,6 +32,13 @@ def has_lost_reader(error: BaseException | None) -> bool:
     return isinstance(error, BrokenPipeError)
 
 
+def discard_output(descriptor: int = 1) -> None:
+    """Send what is written to standard output, or to another descriptor, to nowhere."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
+
+
 def open_missing_streams() -> None:
     """Replace standard streams that are closed by the null device.
 
