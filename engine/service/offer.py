@@ -10,7 +10,13 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.errors import EngineError
-from engine.core.messages.offer import MIN_TO_DECIDE, AdaptationOffer, Help, TeacherCost
+from engine.core.messages.offer import (
+    MIN_TO_DECIDE,
+    AdaptationOffer,
+    Help,
+    QueryEvidence,
+    TeacherCost,
+)
 from engine.core.messages.report import FLATTERING
 from engine.encoders.kinds.chosen import encoder_source
 from engine.evaluation.gate.rules import find_rung_error
@@ -47,8 +53,17 @@ def adaptation_offer(
         counts = expected_evidence(snapshot, is_generated)
         needs = _read_needs(snapshot, counts["judged"])
         needed = needs.by_rung
-        rung = _choose_rung(counts, needed)
         experience = _find_experience(snapshot)
+        best, *further = [
+            QueryEvidence(
+                rung,
+                counts[rung],
+                needed[rung],
+                counted=rung != "document" or is_generated,
+                flattery=_estimate_flattery(rung, experience),
+            )
+            for rung in _choose_rungs(counts, needed)
+        ]
         index_megabytes = _estimate_index_megabytes(snapshot)
         forecast = None
         teacher = None
@@ -64,17 +79,19 @@ def adaptation_offer(
     return AdaptationOffer(
         seconds=dict(forecast.event.seconds) if forecast else {},
         unknown=tuple(forecast.event.unknown) if forecast else (),
-        rung=rung,
-        queries=counts[rung],
-        needed=needed[rung],
+        rung=best.rung,
+        queries=best.queries,
+        needed=best.needed,
         points=DIFFERENCE,
         judged_needed=needed["judged"],
         helps=helps,
         up_to_date=not due,
         possible=max(counts.values()) >= MIN_TO_DECIDE,
         measured=needs.advised_judged not in (None, TYPICAL),
-        counted=rung != "document" or is_generated,
-        flattery=_estimate_flattery(rung, experience),
+        counted=best.counted,
+        flattery=best.flattery,
+        further=tuple(further),
+        judged=counts["judged"],
         expects=experience is not None and not experience.widened,
         index_megabytes=index_megabytes,
         teacher=teacher,
@@ -100,16 +117,22 @@ def _list_helps(
     return tuple(helps)
 
 
-def _choose_rung(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> RungName:
-    """Return the rung by whose queries evaluation would decide.
+def _choose_rungs(counts: Mapping[RungName, int], needed: Mapping[str, int]) -> list[RungName]:
+    """Return the rungs by whose queries evaluation would decide, from the top.
 
-    That is the first one with enough queries, otherwise the one with the most, where more than
-    `MIN_FOR_SPREAD` count no more.
+    Those are the ones whose queries may prove a gain, down to the first with enough of them. If
+    there are none, it is the one with the most queries, where more than `MIN_FOR_SPREAD` count no
+    more.
     """
+    rungs: list[RungName] = []
     for rung in CERTIFYING:
-        if counts[rung] >= needed[rung]:
-            return rung
-    return max(CERTIFYING, key=lambda rung: min(counts[rung], MIN_FOR_SPREAD))
+        if counts[rung] >= MIN_TO_DECIDE:
+            rungs.append(rung)
+            if counts[rung] >= needed[rung]:
+                break
+    if rungs:
+        return rungs
+    return [max(CERTIFYING, key=lambda rung: min(counts[rung], MIN_FOR_SPREAD))]
 
 
 class _Needs(NamedTuple):

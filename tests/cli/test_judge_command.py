@@ -77,6 +77,15 @@ def test_a_session_is_kept_and_continued(project: ProjectFolder) -> None:
     assert counts(judge(project, "")) == ("done", 0, 0, 0, 0, 1)
 
 
+def test_questions_that_only_measure_decide_nothing(project: ProjectFolder, tmp_path: Path) -> None:
+    questions = tmp_path / "questions.jsonl"
+    line = json.dumps({"query": "Who keeps the keys?", "evidence": "the porter"})
+    questions.write_text(line + "\n")
+    engine_here("import-judgments", str(project.path), str(questions), "--measure")
+    summary = json.loads(judge(project, "yq").stdout)
+    assert (summary["judged_queries"], summary["judged_deciding"]) == (2, 1)
+
+
 @pytest.mark.parametrize(("lines", "times"), [("60", 1), ("4", 2)])
 def test_the_query_stands_below_a_passage_that_scrolls_it_away(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch, lines: str, times: int

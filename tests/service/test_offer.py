@@ -59,7 +59,8 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
 @pytest.mark.parametrize(
     ("counts", "rung", "possible"),
     [
-        ((60, 81, 0, 0), "judged", True),
+        ((60, 70, 0, 0), "judged", False),
+        ((60, 81, 0, 0), "document", True),
         ((19, 81, 0, 0), "document", True),
         ((1, 11, 0, 0), "document", False),
         ((60, 219, 0, 0), "document", True),
@@ -83,13 +84,32 @@ def test_the_evidence_is_that_which_the_report_goes_by(
     assert ("language-model" in found.helps) == (not any(counts[2:]))
 
 
+def test_every_kind_of_queries_that_may_decide_is_named(
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as are asked by the gate: from 71 on, down to the first with enough of them."""
+    counts = {"judged": 130, "document": 70, "model": 0, "imported": 318}
+    monkeypatch.setattr(offer, "expected_evidence", lambda *_: counts)
+    found = adaptation_offer(project, timed=False)
+    assert [(kind.rung, kind.queries) for kind in found.evidence] == [
+        ("judged", 130),
+        ("imported", 318),
+    ]
+    assert (found.judged, found.flattery) == (130, 0.0)
+    assert not found.provable, "130 questions show 5.2 points; imported queries flatter by more"
+    assert numbers(found.judged_show) == [130, 5, 220, 4], "4 · √(219 / 130) = 5.2"
+    counts["judged"] = 219
+    (decisive,) = adaptation_offer(project, timed=False).evidence
+    assert decisive.rung == "judged", "what is below the last word is not asked"
+
+
 def test_enough_evidence_can_prove_a_gain() -> None:
     assert not OFFER.provable
     assert replace(OFFER, queries=197).provable
     assert numbers(OFFER.judged_show) == [71, 7, 200, 4], (
         "4 · √(197 / 71) = 6.7; fewer decide nothing"
     )
-    assert numbers(replace(OFFER, rung="judged", queries=100).judged_show) == [100, 6, 200, 4], (
+    assert numbers(replace(OFFER, judged=100).judged_show) == [100, 6, 200, 4], (
         "4 · √(197 / 100) = 5.6"
     )
     assert numbers(replace(OFFER, judged_needed=71).judged_show) == [71, 4]

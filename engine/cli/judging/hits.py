@@ -56,6 +56,7 @@ class Summary:
     skipped: int
     open: int  # Hits that have no mark yet.
     judged_queries: int  # Number of judged queries in the project now.
+    judged_deciding: int  # Number of those with a part in deciding which encoder is used.
     next: str  # The command to run next.
     judged_needed: int  # Number of judged questions that decides which encoder is used.
     judged_show: str  # What the present number of judged questions shows, in words.
@@ -294,6 +295,7 @@ class JudgingSession:
             sum(row.skipped for row in summaries),
             sum(row.open for row in summaries),
             judged_queries(self._project),
+            offer.judged,
             next_command,
             offer.judged_needed,
             offer.judged_show,
@@ -308,16 +310,16 @@ def show_summary(summary: Summary) -> None:
     parts = [f"{summary.right} right", f"{summary.wrong} wrong"]
     if summary.skipped:
         parts.append(f"{summary.skipped} skipped")
-    print(
-        f"Hits judged now: {', '.join(parts)}. Judged questions in the project:"
-        f" {summary.judged_queries}."
-    )
+    judged = f"{summary.judged_queries:,}"
+    if summary.judged_deciding < summary.judged_queries:
+        judged += f", of which {summary.judged_deciding:,} decide which encoder is used"
+    print(f"Hits judged now: {', '.join(parts)}. Judged questions in the project: {judged}.")
     if not summary.queries:
         print_note("Every hit of the project's queries is marked. Use --query to judge others.")
     elif summary.open:
         hits_left = format_count(summary.open, "hit is", "hits are")
         print_note(f"{hits_left} left to judge; the same command continues there.")
-    if summary.judged_queries < summary.judged_needed:
+    if summary.judged_deciding < summary.judged_needed:
         print_note(f"{summary.judged_show}. A question counts once a hit of it is judged right.")
     if summary.right + summary.wrong:
         print_note(f"Next: {summary.next}")

@@ -57,6 +57,23 @@ class TeacherCost:
 
 
 @dataclass(frozen=True)
+class QueryEvidence:
+    """Queries of one kind that may decide what comes into use."""
+
+    rung: str
+    queries: int
+    needed: int  # Number of queries that show a gain of the offer's `points`.
+    # False: there may be more queries, as the training queries are not made yet.
+    counted: bool = True
+    # By how many points such queries may flatter semantic search; only larger gains are proved.
+    flattery: float = 0.0
+
+    def proves(self, points: float) -> bool:
+        """Return whether there are enough of these queries to prove a gain of `points`."""
+        return self.queries >= self.needed and self.flattery < points
+
+
+@dataclass(frozen=True)
 class AdaptationOffer:
     """What an adaptation would take and what it could show.
 
@@ -65,9 +82,10 @@ class AdaptationOffer:
 
     seconds: dict[str, float]  # Estimated time of each stage with work to do.
     unknown: tuple[str, ...]  # Stages with work to do whose time is not known.
-    rung: str  # The best kind of evidence there is.
-    queries: int  # Number of queries of that kind.
-    needed: int  # Number of queries of that kind that show a gain of `points`.
+    # The best kind of evidence there is: see `QueryEvidence`.
+    rung: str
+    queries: int
+    needed: int
     points: float  # nDCG@10, out of 100.
     judged_needed: int  # Number of judged questions that show a gain of `points`.
     helps: tuple[Help, ...] = ()  # What would help more, the least effort first.
@@ -75,10 +93,11 @@ class AdaptationOffer:
     possible: bool = True  # Whether some kind has enough queries to decide at all.
     # `needed` comes from an evaluation of this project, not from usual values.
     measured: bool = False
-    # False: there may be more queries, as the training queries are not made yet.
     counted: bool = True
-    # By how many points such queries may flatter semantic search; only larger gains are proved.
     flattery: float = 0.0
+    # Further kinds of evidence that may decide, the best first.
+    further: tuple[QueryEvidence, ...] = ()
+    judged: int = 0  # Number of judged questions that have a part in the decision.
     # Even without proof, the adapted encoder may come into use from experience.
     expects: bool = False
     # Disk space of a second vector index, if only one mode uses the adapter.
@@ -86,9 +105,15 @@ class AdaptationOffer:
     teacher: TeacherCost | None = None  # The reranker that teaches, or could.
 
     @property
+    def evidence(self) -> tuple[QueryEvidence, ...]:
+        """The kinds of queries that may decide, the best first."""
+        best = QueryEvidence(self.rung, self.queries, self.needed, self.counted, self.flattery)
+        return (best, *self.further)
+
+    @property
     def provable(self) -> bool:
         """Whether there is enough evidence to prove a gain of `points`."""
-        return self.queries >= self.needed and self.flattery < self.points
+        return any(evidence.proves(self.points) for evidence in self.evidence)
 
     @property
     def judged_show(self) -> str:
@@ -96,8 +121,7 @@ class AdaptationOffer:
 
         The difference falls with the square root of their number.
         """
-        judged_now = self.queries if self.rung == "judged" else 0
-        count = max(MIN_TO_DECIDE, judged_now)
+        count = max(MIN_TO_DECIDE, self.judged)
         subject = f"{count} judged questions"
         if count == MIN_TO_DECIDE:
             subject += ", the fewest that decide,"
@@ -120,20 +144,10 @@ class AdaptationOffer:
         yield f"Time: {self._format_time()}."
         if self.teacher and self.teacher.chosen and not self.up_to_date:
             yield f"Teacher: the reranker {self.teacher.name} takes {self.teacher.format_cost}."
-        singular, plural = KINDS[self.rung]
-        kind = singular if self.queries == 1 else plural
-        at_least = "" if self.counted else "at least "
-        if self.flattery:
-            what_they_show = (
-                f"They may flatter by up to {self.flattery:.0f} points (of 100) in semantic search,"
-                " and prove only larger gains."
-            )
-        else:
-            what_they_show = (
-                f"About {about_count(self.needed)} {plural}{self._usually} show a gain of"
-                f" {self.points:g} points (of 100)."
-            )
-        yield f"Evidence: {at_least}{self.queries:,} {kind}. {what_they_show}"
+        heading = "Evidence"
+        for evidence in self.evidence:
+            yield f"{heading}: {self._describe_evidence(evidence)}"
+            heading = "Then"
         yield from self._describe_outlook()
         if self.index_megabytes:
             yield f"Disk: up to {self.index_megabytes:,} MB more, for a second vector index."
@@ -158,6 +172,23 @@ class AdaptationOffer:
         if self.seconds or self.unknown:
             return estimate_line(self.seconds, self.unknown)
         return "a minute or two"
+
+    def _describe_evidence(self, evidence: QueryEvidence) -> str:
+        """Return how many queries of a kind there are, and what they can show."""
+        singular, plural = KINDS[evidence.rung]
+        kind = singular if evidence.queries == 1 else plural
+        at_least = "" if evidence.counted else "at least "
+        if evidence.flattery:
+            what_they_show = (
+                f"They may flatter by up to {evidence.flattery:.0f} points (of 100) in semantic"
+                " search, and prove only larger gains."
+            )
+        else:
+            what_they_show = (
+                f"About {about_count(evidence.needed)} {plural}{self._usually} show a gain of"
+                f" {self.points:g} points (of 100)."
+            )
+        return f"{at_least}{evidence.queries:,} {kind}. {what_they_show}"
 
     def _describe_outlook(self) -> Iterator[str]:
         """Yield a sentence on whether the adapted encoder would come into use."""
