@@ -330,9 +330,10 @@ class Run:
 
         check_addresses(self.project.settings())
         with closing(self.project.store()) as store:
-            for stage in stages:
+            for position, stage in enumerate(stages):
                 try:
                     snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
+                    _check_inputs(snapshot, stage, stages[:position])
                     load_stage(stage).preflight(snapshot)
                 except EngineError as error:
                     # A stage that is done does not need what is missing.
@@ -492,6 +493,18 @@ class Run:
             self.project.sweep(find_folders_in_use(store))
         for folder in sorted((self.project.path / "runs").iterdir())[:-KEPT_RUNS]:
             try_remove_tree(folder)
+
+
+def _check_inputs(snapshot: ProjectSnapshot, stage: str, earlier: Sequence[str]) -> None:
+    """Raise NotBuiltError if a stage needs an artifact that no `earlier` stage of the run makes."""
+    try:
+        load_stage(stage).inputs(snapshot)
+    except NotBuiltError as error:
+        if error.stage not in earlier:
+            raise
+    except EngineError:
+        # The stage reports it if it comes to run.
+        pass
 
 
 def _name_run(runs: Path) -> str:

@@ -26,6 +26,7 @@ from engine.core.errors import (
     CancelledError,
     DamagedError,
     EngineError,
+    NotBuiltError,
     ResourceError,
     StageError,
     UsageError,
@@ -200,6 +201,21 @@ def test_wrong_stages_are_refused_before_anything_is_done(
     with fails(UsageError, "stage-unknown"):
         pipeline.run(project, **asked)
     assert not list((project.path / "runs").iterdir())
+
+
+@pytest.mark.parametrize("stages", [["train"], ["ingest", "train"], ["ingest", "rank", "evaluate"]])
+def test_what_no_stage_of_a_run_makes_is_missed_before_anything_is_done(
+    project: ProjectFolder, stages: list[str]
+) -> None:
+    add_document(project)
+    heard: list[events.Event] = []
+    with pytest.raises(NotBuiltError):
+        pipeline.run(project, stages=stages, on_event=heard.append)
+    assert [type(event) for event in heard] == [
+        events.RunStarted,
+        events.StageFailed,
+        events.RunFinished,
+    ]
 
 
 def test_runs_are_named_in_universal_time(project: ProjectFolder) -> None:
