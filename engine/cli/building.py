@@ -65,6 +65,7 @@ def new(
     from engine.api import Project
     from engine.core.disk import expand_home
     from engine.core.errors import InputError
+    from engine.project.folder import ProjectFolder, locate
 
     paths_as_typed: dict[Path, Path] = {}  # by the resolved path
     for text in documents:
@@ -78,6 +79,8 @@ def new(
             )
         paths_as_typed[path.resolve()] = path
     sections: dict[str, dict[str, Any]] = {"training": {"preset": preset}}
+    # Before the documents are looked at, which takes some seconds.
+    ProjectFolder.check_new(locate(name), sections)
     proposal = None
     if model:
         from engine.encoders.kinds.chosen import model_path

@@ -32,15 +32,17 @@ PIPED_WIDTH = 10_000  # columns: programs that read a pipe get whole lines
 @app.command("list")
 def list_projects(as_json: AsJson = False) -> None:
     """List your projects and where they are."""
+    from rich.cells import cell_len, set_cell_size
+
     from engine.project.folder import known_projects, projects_root
 
     names = {path.name: str(path) for path in known_projects()}
     if as_json:
         print_json(names)
     else:
-        width = max(map(len, names), default=0)
+        width = max(map(cell_len, names), default=0)
         for name, path in names.items():
-            print_text(f"{name:{width}}  {path}")
+            print_text(f"{set_cell_size(name, width)}  {path}")
     if not names:
         print_note(f"No projects in {projects_root()} yet. 'engine new' creates one.")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -29,6 +30,7 @@ from engine.core.platforms.files import (
 from engine.core.platforms.locks import holder_file, is_held
 from engine.core.platforms.names import is_reserved_here
 from engine.core.platforms.processes import quote_argument
+from engine.core.text import harmless
 from engine.project.repair import Repair, repair
 from engine.project.store.artifact_info import ArtifactInfo
 from engine.project.store.artifacts import Artifact
@@ -58,21 +60,39 @@ def locate(name_or_path: str | os.PathLike[str]) -> Path:
     so it means the same project from everywhere. Raises UsageError for what is no name.
     """
     text = os.fspath(name_or_path)
-    path_by_name = projects_root() / text
+    path_by_name = _find_by_name(text)
+    is_known = bool(text) and _is_file(path_by_name / "project.toml")
     if text:
         path = expand_home(text)
-        is_here = _is_file(path / "project.toml") and not _is_file(path_by_name / "project.toml")
+        is_here = not is_known and _is_file(path / "project.toml")
         is_path = path.is_absolute() or os.sep in text or "/" in text or text.startswith(".")
         if is_here or is_path:
             return full_path(path)
-    if not text or is_reserved_here(text) or any(char in text for char in '\\:*?"<>|\0'):
+    # A command takes what begins with a hyphen for an option, and no list shows control characters.
+    is_awkward = text.startswith("-") or harmless(text) != text
+    is_impossible = is_reserved_here(text) or any(char in text for char in '\\:*?"<>|\0')
+    if not text or is_impossible or (is_awkward and not is_known):
         raise UsageError(
             f"'{text}' is not a project name.",
             "A project's name is also that of its folder.",
-            "Use letters, digits, - and _.",
+            "Use letters, digits, - and _, and begin with a letter or a digit.",
             code="project-name-invalid",
         )
     return path_by_name
+
+
+def _find_by_name(name: str) -> Path:
+    """Return the folder in `projects_root()` for a project of that name.
+
+    Some systems decompose letters such as ü in the names of folders, others do not.
+    """
+    path = projects_root() / name
+    if not name.isascii() and not _is_file(path / "project.toml"):
+        wanted = unicodedata.normalize("NFC", name)
+        for project in known_projects():
+            if unicodedata.normalize("NFC", project.name) == wanted:
+                return project
+    return path
 
 
 def full_path(path: Path) -> Path:
@@ -292,7 +312,8 @@ class ProjectFolder:
     @property
     def argument(self) -> str:
         """The project as a quoted command-line argument: its name, or its path if elsewhere."""
-        if self.path.parent == projects_root():
+        # A name that begins with a hyphen would be an option.
+        if self.path.parent == projects_root() and not self.name.startswith("-"):
             return quote_argument(self.name)
         return quote_argument(str(self.path))
 

@@ -120,6 +120,8 @@ def _explain(error: ValidationError, origin: str) -> SettingsError:
         location = tuple(str(part) for part in item["loc"])
         key = ".".join(location)
         keys.append(key)
+        if item["type"] == "string_unicode":
+            raise _undecodable(f"{key} = {item['input']}")
         if item["type"] != "extra_forbidden":
             problems.append(_explain_value(key, item["input"]))
             continue
@@ -246,9 +248,14 @@ def _refuse_undecodable(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         line = next(line for line in text.splitlines() if error.object[error.start] in line)
-        raise SettingsError(
-            "A setting holds bytes that are not text.",
-            line.encode("utf-8", "backslashreplace").decode(),
-            "Rename the file or folder so that its name is valid UTF-8.",
-            code="text-not-storable",
-        ) from None
+        raise _undecodable(line) from None
+
+
+def _undecodable(line: str) -> SettingsError:
+    """Return the error for a line of project.toml that cannot be encoded as UTF-8."""
+    return SettingsError(
+        "A setting holds bytes that are not text.",
+        line.encode("utf-8", "backslashreplace").decode(),
+        "Rename the file or folder so that its name is valid UTF-8.",
+        code="text-not-storable",
+    )

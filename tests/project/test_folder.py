@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,6 +95,34 @@ def test_names_that_no_folder_can_have(name: str) -> None:
         ProjectFolder.open(name)
     with pytest.raises(EngineError):
         ProjectFolder.create(locate(name), {})
+
+
+@pytest.mark.parametrize("name", ["-x", "--help", "a\nb", "a\x1b[31mb", "b\udcfc"])
+def test_names_that_a_command_line_does_not_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(DATA, str(tmp_path))
+    with fails(UsageError, "project-name-invalid"):
+        locate(name)
+    assert locate(f"./{name}") == Path(name).absolute()
+
+
+def test_a_name_with_a_hyphen_from_before_is_found_and_named_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DATA, str(tmp_path))
+    made = ProjectFolder.create(projects_root() / "-x", {})
+    assert ProjectFolder.open("-x").path == made.path
+    assert made.argument == str(made.path)
+
+
+@pytest.mark.parametrize(("made", "typed"), [("NFD", "NFC"), ("NFC", "NFD")])
+def test_a_name_is_found_in_either_form_of_its_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str, typed: str
+) -> None:
+    monkeypatch.setenv(DATA, str(tmp_path))
+    project = ProjectFolder.create(locate(unicodedata.normalize(made, "Bücher")), {})
+    assert ProjectFolder.open(unicodedata.normalize(typed, "Bücher")).path.samefile(project.path)
 
 
 @pytest.mark.parametrize("name", ["y" * 300, "a\0b"])

@@ -290,6 +290,13 @@ def test_template_refuses_a_path_of_undecodable_bytes() -> None:
     str(caught.value).encode()
 
 
+def test_a_path_of_undecodable_bytes_is_no_wrong_kind_of_value() -> None:
+    with fails(SettingsError, "text-not-storable") as caught:
+        validate({"corpus": {"paths": ["docs", "caf\udce9"]}})
+    assert "corpus.paths.1" in caught.value.why
+    assert "udce9" in caught.value.why
+
+
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Settings().search.top = 3  # type: ignore[misc]
