@@ -24,6 +24,7 @@ from engine.doctor.findings import (
     examine_vector_index,
 )
 from engine.doctor.installed import examine_extra, examine_files, examine_packages
+from engine.doctor.place import examine_place
 from engine.encoders.kinds.chosen import is_gguf
 from engine.project.folder import OWN_FOLDERS, ProjectFolder, known_projects, projects_root
 from engine.queries.choosing import resolve_backend
@@ -80,6 +81,7 @@ def examine(
         "gpu": examine_gpu,
         "memory": _examine_memory,
         "disk": lambda: _examine_disk(project),
+        "place": lambda: examine_place(project) if project else [],
         "ocr": lambda: _examine_ocr(settings),
         "reading": _examine_reading,
         "documents": lambda: _examine_documents(project, settings) if project else [],
@@ -181,6 +183,8 @@ def _examine_disk(project: ProjectFolder | None) -> list[Finding]:
     found = f"{free:.1f} GB free at {existing_folder}"
     if free < MIN_FREE_GB:
         follows = f"less than {MIN_FREE_GB:.0f} GB: free some space before a run"
+        if project:
+            follows += "; what is indexed can be searched meanwhile"
         return [Finding("disk", "problem", found, follows)]
     if project:
         return []
