@@ -18,7 +18,22 @@ from engine.core.errors import EngineError
 QUIET_SECONDS = 0.5
 
 
-class ErrorDialog(ModalScreen[str]):
+class _TextDialog(ModalScreen[str]):
+    """A dialog whose text can be paged through while a button has the focus."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "page_down", "page down", show=False, id="dialog.page-down"),
+        Binding("pageup", "page_up", "page up", show=False, id="dialog.page-up"),
+    ]
+
+    def action_page_down(self) -> None:
+        self.query_one(".dialog-body", VerticalScroll).scroll_page_down()
+
+    def action_page_up(self) -> None:
+        self.query_one(".dialog-body", VerticalScroll).scroll_page_up()
+
+
+class ErrorDialog(_TextDialog):
     """What happened, why, and what to do next.
 
     Closes with the key of the chosen action, or None. `actions`: (key, label) of each, the
@@ -90,7 +105,7 @@ class ErrorDialog(ModalScreen[str]):
         self.notify("The error is on the clipboard.", markup=False)
 
 
-class QuestionDialog(ModalScreen[str]):
+class QuestionDialog(_TextDialog):
     """A question; closes with the key of the chosen answer, or None.
 
     `answers`: (key, label) of each; the first has the focus.

@@ -67,7 +67,7 @@ class HomeScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("n", "new", "new project", id="home.new"),
         Binding("o", "other", "open a folder", id="home.open"),
-        Binding("a", "everywhere", "search all", id="home.everywhere"),
+        Binding("f3", "everywhere", "search all", id="home.everywhere"),
         Binding("delete", "remove", "remove a project", show=False, id="home.remove"),
     ]
     HELP_NAME = "home"

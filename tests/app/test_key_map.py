@@ -123,3 +123,34 @@ def test_keys_may_be_written_as_they_are_shown(config: Path, given: str, called:
     known = keymap.collect_bindings()
     config.write_text(f'"app.help" = "{given}"')
     assert keymap.load_keymap(known) == {"app.help": called}
+
+
+SEVERAL_MEANINGS = {
+    "a": {"add", "ask"},
+    "c": {"copy", "copy_chunk", "copy_text"},  # all copy text
+    "d": {"order('by_date')", "detach"},
+    "f": {"details", "evidence", "figures"},  # all show figures
+    "l": {"lists", "like"},
+    "m": {"metric", "mode", "next_mode"},
+    "n": {"answer('wrong')", "match(1)", "new", "skip"},
+    "o": {"open_file", "open_report", "other"},
+    "p": {"match(-1)", "passages", "pause", "prompts"},
+    "r": {"look", "rerank", "retry"},
+    "s": {"sample", "skip"},
+    "x": {"delete", "remove", "stop"},
+    "y": {"answer('right')", "copy_path"},
+}
+"""Letter → what it does on one screen or another. For all others it is the same everywhere.
+
+What closes a dialog by the letter that has opened it does not count.
+"""
+
+
+def test_a_letter_does_the_same_on_every_screen_except_these() -> None:
+    actions: dict[str, set[str]] = {}
+    for binding in keymap.collect_bindings().values():
+        for key in binding.key.split(","):
+            if len(key) == 1 and key.islower() and binding.action != "dismiss":
+                actions.setdefault(key, set()).add(binding.action)
+    several = {key: names for key, names in actions.items() if len(names) > 1}
+    assert several == SEVERAL_MEANINGS

@@ -52,7 +52,7 @@ class ListsScreen(AskingScreen[str]):
         Binding("n", "skip", "next", id="lists.skip"),
         *build_common_keys(),
         Binding("m", "mode", "semantic/hybrid", id="lists.mode"),
-        Binding("e", "evidence", "what answers show", id="lists.evidence"),
+        Binding("f", "evidence", "what answers show", id="lists.evidence"),
     ]
     DEFAULT_CSS = """
     ListsScreen #lists { layout: horizontal; height: auto; }

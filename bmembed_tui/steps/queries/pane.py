@@ -56,7 +56,7 @@ class QueriesPane(StepPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sample", "sample", id="queries.sample"),
         Binding("e", "edit", "edit", id="queries.edit"),
-        Binding("d,delete", "delete", "delete", id="queries.delete"),
+        Binding("x,delete", "delete", "delete", id="queries.delete"),
         Binding("p", "prompts", "prompts", show=False, id="queries.prompts"),
         Binding("slash", "find", "find", show=False, id="queries.find"),
         Binding("escape", "stop_sample", "stop the sample", show=False, id="queries.stop-sample"),
@@ -180,8 +180,11 @@ class QueriesPane(StepPane):
             return self.state in SAMPLE_STATES and not self.query_one(QuerySource).sampling
         if action in ("edit", "find", "delete") and not (self.is_attached and self._shows_table):
             return False
-        if action == "delete":  # outside of the table, the key may have another meaning
-            return self.query_one(QueryList).table is self.screen.focused
+        if action == "delete":
+            # During a run nothing can be deleted. Outside of the table, the key may have another
+            # meaning.
+            is_in_table = self.query_one(QueryList).table is self.screen.focused
+            return is_in_table and self.state not in ("running", "busy")
         return super().check_action(action, parameters)
 
     @on(ChoiceRow.Chosen, "#queries-view")

@@ -68,7 +68,7 @@ class ResultPane(StepPane):
         "export": "Export …",
     }
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "details", "all figures", id="result.details"),
+        Binding("f", "details", "all figures", id="result.details"),
         Binding("l", "lists", "compare lists", id="result.lists"),
         Binding("p", "passages", "judge", id="result.passages"),
         Binding("m", "metric", "metric", id="result.metric"),

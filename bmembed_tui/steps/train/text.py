@@ -104,10 +104,11 @@ def _format_held_out(curve: Curve) -> Iterator[Content]:
     first = curve.held_out[0]
     queries = f"Held-out {_format_kind(curve)}"
     if best.step == 0:
-        yield plain(
-            f"{queries}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %. Every"
-            " later check was clearly worse."
-        )
+        figures = f"{queries}: Hit@10 {first.hit_at_10:.1f} %, nDCG@10 {first.ndcg_at_10:.1f} %"
+        if len(curve.held_out) == 1:
+            yield plain(f"{figures} before the first step")
+        else:
+            yield plain(f"{figures}. Every later check was clearly worse.")
         return
     hits = f"{first.hit_at_10:.1f} → {best.hit_at_10:.1f} %"
     ndcg = f"{first.ndcg_at_10:.1f} → {best.ndcg_at_10:.1f} %"
@@ -117,9 +118,9 @@ def _format_held_out(curve: Curve) -> Iterator[Content]:
 
 
 def _format_folded(curve: Curve) -> Iterator[Content]:
-    """Return which step is best, without figures."""
+    """Return which step is best, without figures; nothing before two are compared."""
     best = curve.best
-    if best is not None:
+    if best is not None and (best.step or len(curve.held_out) > 1):
         place = f"step {best.step:,}" if best.step else "the start, before any step"
         yield plain(f"Best by held-out {_format_kind(curve)}: {place}. f shows figures.")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.core.messages.report import KINDS
-from engine.core.text import about_count, approximate_duration, estimate_line
+from engine.core.text import about_count, approximate_duration, estimate_line, format_count
 
 Help = Literal["judge", "language-model", "encoder", "teacher"]
 HELPS: dict[Help, str] = {
@@ -67,6 +67,12 @@ class QueryEvidence:
     counted: bool = True
     # By how many points such queries may flatter semantic search; only larger gains are proved.
     flattery: float = 0.0
+
+    @property
+    def format_count(self) -> str:
+        """The number in words, such as `at least 71 titles and headings`."""
+        at_least = "" if self.counted else "at least "
+        return f"{at_least}{format_count(self.queries, *KINDS[self.rung])}"
 
     def proves(self, points: float) -> bool:
         """Return whether there are enough of these queries to prove a gain of `points`."""
@@ -144,10 +150,9 @@ class AdaptationOffer:
         yield f"Time: {self._format_time()}."
         if self.teacher and self.teacher.chosen and not self.up_to_date:
             yield f"Teacher: the reranker {self.teacher.name} takes {self.teacher.format_cost}."
-        heading = "Evidence"
-        for evidence in self.evidence:
-            yield f"{heading}: {self._describe_evidence(evidence)}"
-            heading = "Then"
+        yield f"Evidence: {self._describe_best_evidence()}"
+        if self.further:
+            yield f"Then: {'; '.join(map(_describe_further_evidence, self.further))}."
         yield from self._describe_outlook()
         if self.index_megabytes:
             yield f"Disk: up to {self.index_megabytes:,} MB more, for a second vector index."
@@ -173,22 +178,20 @@ class AdaptationOffer:
             return estimate_line(self.seconds, self.unknown)
         return "a minute or two"
 
-    def _describe_evidence(self, evidence: QueryEvidence) -> str:
-        """Return how many queries of a kind there are, and what they can show."""
-        singular, plural = KINDS[evidence.rung]
-        kind = singular if evidence.queries == 1 else plural
-        at_least = "" if evidence.counted else "at least "
-        if evidence.flattery:
+    def _describe_best_evidence(self) -> str:
+        """Return how many queries of the best kind there are, and what they can show."""
+        best = self.evidence[0]
+        if best.flattery:
             what_they_show = (
-                f"They may flatter by up to {evidence.flattery:.0f} points (of 100) in semantic"
-                " search, and prove only larger gains."
+                f"They may flatter by up to {best.flattery:.0f} points (of 100) in semantic search,"
+                " and prove only larger gains."
             )
         else:
             what_they_show = (
-                f"About {about_count(evidence.needed)} {plural}{self._usually} show a gain of"
-                f" {self.points:g} points (of 100)."
+                f"About {about_count(best.needed)} {KINDS[best.rung][1]}{self._usually} show a gain"
+                f" of {self.points:g} points (of 100)."
             )
-        return f"{at_least}{evidence.queries:,} {kind}. {what_they_show}"
+        return f"{best.format_count}. {what_they_show}"
 
     def _describe_outlook(self) -> Iterator[str]:
         """Yield a sentence on whether the adapted encoder would come into use."""
@@ -210,3 +213,11 @@ class AdaptationOffer:
             yield f"Outlook: {FEWER}."
         else:
             yield f"Outlook: {shortage}. The adapted encoder will probably not be used."
+
+
+def _describe_further_evidence(evidence: QueryEvidence) -> str:
+    """Return how many queries of a further kind there are, and by how much they may flatter."""
+    text = evidence.format_count
+    if evidence.flattery:
+        text += f", which may flatter by up to {evidence.flattery:.0f} points in semantic search"
+    return text

@@ -12,7 +12,8 @@ from textual.pilot import Pilot
 
 from bmembed_tui.client.in_app import HELP_KEYS
 from bmembed_tui.dialogs.adapt import AdaptDialog
-from engine.core.messages.offer import SHELL_WAYS, AdaptationOffer, Help
+from bmembed_tui.dialogs.confirmations import QuestionDialog
+from engine.core.messages.offer import SHELL_WAYS, AdaptationOffer, Help, QueryEvidence
 from engine.core.messages.wire import to_json
 
 STEPS = {
@@ -26,11 +27,26 @@ STEPS = {
 HELPS: tuple[Help, ...] = ("language-model", "judge", "encoder")
 
 
+SEVERAL_KINDS = (
+    QueryEvidence("document", 71, 219, counted=False),
+    QueryEvidence("imported", 318, 219, flattery=9.9),
+)
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [
+        AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 2220, HELPS),
+        # As that of the sample.
+        AdaptationOffer(
+            STEPS, (), "judged", 130, 219, 4.0, 219, HELPS[1:], further=SEVERAL_KINDS, judged=130
+        ),
+    ],
+)
 def test_all_of_it_is_seen_on_a_small_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offer: AdaptationOffer
 ) -> None:
     pictures.play_record(monkeypatch, tmp_path)
-    offer = AdaptationOffer(STEPS, ("train",), "model", 1017, 2220, 4.0, 2220, HELPS)
 
     async def estimate(*_: str) -> Any:
         return to_json(offer)
@@ -46,6 +62,22 @@ def test_all_of_it_is_seen_on_a_small_terminal(
         assert body.region.height > 8
         assert body.max_scroll_y == 0
         assert (button.region.height, button.region.bottom < 24) == (1, True)
+
+    drive(story, size=(80, 24))
+
+
+def test_a_long_text_is_paged_through_from_its_buttons() -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        text = "\n".join(map(str, range(60)))
+        pilot.app.push_screen(QuestionDialog("Really?", text, [("yes", "Yes"), ("no", "No")]))
+        dialog = await until_screen(pilot, QuestionDialog)
+        body = dialog.query_one(".dialog-body")
+        await until(pilot, lambda: dialog.query_one("#answer-yes").has_focus, "the first answer")
+        await pilot.press("pagedown")
+        await until(pilot, lambda: body.scroll_offset.y == body.region.height, "the next page")
+        await pilot.press("pageup")
+        await until(pilot, lambda: body.scroll_offset.y == 0, "the first page")
+        assert dialog.query_one("#answer-yes").has_focus
 
     drive(story, size=(80, 24))
 

@@ -179,7 +179,7 @@ def test_nothing_says_what_the_answers_show_until_it_is_asked_for() -> None:
         await until_text(pilot, "About two left")
         sentence = engine.shown().sentence()
         assert sentence not in " ".join(screen_text(pilot.app).split())  # type: ignore[arg-type]
-        await pilot.press("e")
+        await pilot.press("f")
         await until(
             pilot, lambda: sentence in text_of(pilot, "#asking-status"), "what the answers show"
         )

@@ -117,7 +117,7 @@ def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_proje
         assert lost[0][0].text in shown(pilot)
         assert numbers(text_of(pilot, "#list-found")) == [3, 3]
         table.focus()
-        await pilot.press("down", "space", "d", "enter")
+        await pilot.press("down", "space", "x", "enter")
         await pilot.pause()
         assert isinstance(pilot.app.screen, ProjectScreen), "they can be neither deleted nor edited"
         await choose(pilot, "list-split", "all")
@@ -260,7 +260,7 @@ def test_queries_are_deleted_after_a_question_and_only_in_the_table(finished_pro
 
     async def story(pilot: Pilot[Any]) -> None:
         table = await table_of(pilot)
-        await pilot.press("d")  # the focus is on the step's button
+        await pilot.press("x")  # the focus is on the step's button
         table.focus()
         for marks, keys, total in (
             (("home",), ("right", "enter"), len(ids)),
@@ -271,7 +271,7 @@ def test_queries_are_deleted_after_a_question_and_only_in_the_table(finished_pro
             table.unmark()
             await pilot.press(*marks)
             assert not isinstance(pilot.app.screen, QuestionDialog)
-            await pilot.press("d", "d")
+            await pilot.press("x", "x")
             await until(pilot, lambda: isinstance(pilot.app.screen, QuestionDialog), "the question")
             assert numbers(text_of(pilot, ".dialog-title")) == [2 if "space" in marks else 1]
             await pilot.press(*keys)

@@ -201,7 +201,7 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
             )  # type: ignore[misc]
         assert not screen.query_one("#details").display
         screens = []
-        for keys, head in ("d", "nDCG@10"), ("m", "Hit@1 "), (to_held_out, title):
+        for keys, head in ("f", "nDCG@10"), ("m", "Hit@1 "), (to_held_out, title):
             await pilot.press(*keys)
             await until(pilot, lambda head=head: head in text_of(pilot, "#figures-title"), head)  # type: ignore[misc]
             screens.append(screen_text(pilot.app))  # type: ignore[arg-type]
@@ -225,7 +225,7 @@ def test_on_a_small_screen_what_is_unfolded_is_in_sight(finished_project: Path) 
         screen = await opened(pilot, "result")
         await until(pilot, lambda: bool(text_of(pilot, "#figures")), "the figures")
         place = screen.query_one("#result-scroll")
-        await pilot.press("d")
+        await pilot.press("f")
         await until(
             pilot,
             lambda: screen.query_one("#figures").region in place.region,

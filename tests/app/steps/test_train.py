@@ -106,6 +106,17 @@ def test_figures_of_held_out_queries_are_behind_a_fold(synthetic: bool) -> None:
     assert figures <= set(numbers(text_of(status("to do", running=True), state, unfolded=True)))
 
 
+def test_one_check_is_not_compared_with_later_ones() -> None:
+    begun = (BEGUN, check(0, 61.0, best=True), step(3))
+    running = status("to do", running=True)
+    assert len(text_of(running, run_of(*begun)).splitlines()) == 1, "no best step is named"
+    alone = text_of(running, run_of(*begun), unfolded=True).splitlines()[-1]
+    worse = text_of(running, run_of(*begun, check(20, 41.0, best=False)), unfolded=True)
+    assert numbers(alone) == numbers(worse.splitlines()[-1]) == [71.0, 61.0]
+    assert alone != worse.splitlines()[-1]
+    assert len(text_of(running, run_of(*begun, check(20, 41.0, best=False))).splitlines()) == 2
+
+
 def test_a_key_unfolds_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pictures.play_record(monkeypatch, tmp_path)
 
