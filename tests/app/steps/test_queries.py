@@ -22,6 +22,7 @@ from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
+from bmembed_tui.steps.queries.pane import QueriesPane
 from bmembed_tui.steps.queries.source import IMPORT_STALE, IMPORTED
 from bmembed_tui.steps.queries.table import QueryTable
 from bmembed_tui.steps.queries.text import find_queries_state, format_generation, format_state
@@ -281,6 +282,22 @@ def test_queries_are_deleted_after_a_question_and_only_in_the_table(finished_pro
 
     drive(story, finished_project)
     assert [query.id for query in stored(finished_project)] == [ids[2], *ids[4:]]
+
+
+def test_nothing_is_deleted_during_a_run(finished_project: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        pane = pilot.app.screen.query_one(QueriesPane)
+        table.focus()
+        await until(pilot, lambda: table.has_focus, "the focus")
+        assert pane.check_action("delete", ())
+        help_text, _ = pane.palette_commands()["Queries: delete"]
+        assert {"x", "Del"} <= set(help_text.split()), "all keys are named, as the footer has them"
+        for state in ("running", "busy"):
+            pane.state = state
+            assert not pane.check_action("delete", ())
+
+    drive(story, finished_project)
 
 
 def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path) -> None:
