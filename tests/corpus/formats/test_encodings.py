@@ -257,6 +257,23 @@ def test_frames_show_a_text_of_dos(encoding: str, text: str) -> None:
     assert decode(text.encode(encoding), PATH)[0] == text
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        (
+            "cp1256",
+            "عقد إيجـــــــار شقة سكنية في مدينة الرياض\nيلتزم المستأجر بدفع الإيجار كل شهر.\n",
+        ),
+        ("koi8-r", "Шшшш, тише! Хмммм, договор аренды квартиры заключён между сторонами.\n"),
+        ("cp874", "สวัสดีครับ อออออ ไม่เป็นไร วันนี้เราไปกินข้าวกันที่ร้านใหม่\n"),
+        ("cp1252", "ÄÄÄÄh! Die Größe der Wohnung wurde geprüft, bei 20°°°° am März.\n"),
+    ],
+)
+def test_letters_that_recur_are_no_frames(encoding: str, text: str) -> None:
+    text *= 8
+    assert decode(text.encode(encoding), PATH)[0] == text
+
+
 def test_western_lines_within_utf_8_are_read() -> None:
     data = "Prüfung über Käse\n".encode() * 2 + "Müller, Großöde, Übung, à\n".encode("cp1252")
     text = "Prüfung über Käse\n" * 2 + "Müller, Großöde, Übung, \ufffd\n"

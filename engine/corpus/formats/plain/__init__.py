@@ -70,8 +70,13 @@ _CODE_PAGES_OF_NAMES = (
 )
 """The Windows and DOS code pages of names in archives."""
 _DOS_CODE_PAGES = ("cp437", "cp850", "cp852", "cp866", "cp857", "cp860", "cp862", "cp737")
-# A line or area of a frame in a text of DOS. Elsewhere it would be a letter that follows itself.
-_FRAME = re.compile(rb"([\xb0-\xb2\xc4\xcd\xdb\xdc\xdf])\1{3,}")
+# The border of a frame in a text of DOS, from corner to corner, or a line between blanks. Shorter
+# runs are letters in other encodings, such as the strokes that stretch words in Arabic.
+_FRAME = re.compile(
+    rb"[\xc0\xc3\xc6-\xc9\xcc\xd3-\xd6\xda][\xc4\xcd]{4}"
+    rb"[\xc1\xc2\xc4\xc5\xca\xcb\xcd-\xd2\xd7\xd8]*[\xb4-\xb9\xbb-\xbf\xd9]"
+    rb"|(?<![\x80-\xff])([\xc4\xcd])\1{9,}(?![\x80-\xff])"
+)
 # Blanks in place of the parts of frames that all these code pages have.
 _FRAME_BYTES = bytes.fromhex("b0b1b2b3b4b9babbbcbfc0c1c2c3c4c5c8c9cacbcccdced9dadbdcdf")
 _WITHOUT_FRAMES = bytes.maketrans(_FRAME_BYTES, b" " * len(_FRAME_BYTES))
