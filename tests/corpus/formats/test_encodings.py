@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -296,6 +297,17 @@ PICTURE = "data:image/png;base64," + "iVBORw0KGgo/" * 40
 )
 def test_pictures_within_a_text_are_left_out(source: str, text: str | None) -> None:
     assert decode(source.encode(), PATH)[0] == (text or source)
+
+
+def test_a_large_picture_within_a_text_takes_little_memory() -> None:
+    data = b"A ![plan](data:image/png;base64,%b) of it" % (b"iVBORw0K" * 2**17)
+    tracemalloc.start()
+    try:
+        assert decode(data, PATH)[0] == "A ![plan]() of it"
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(data)
 
 
 @pytest.mark.parametrize("label", ["", "iso-8859-1", "utf-8"])
