@@ -132,6 +132,8 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
             "5 m<sup>2</sup>, surety<sup>1</sup>, x^2^, 2^8 and 2^9",
             "5 m², surety¹, x², 2^8 and 2^9",
         ),
+        ("9~12~18 Uhr, 2^10^3, a~b~c, log~10~", "9~12~18 Uhr, 2^10^3, a~b~c, log10"),
+        ("안녕하세요~반가워요~ 东京~大阪~京都", "안녕하세요~반가워요~ 东京~大阪~京都"),
         ("inter<b>lock</b>ing, a <b>b</b>, a<b and c>d", "interlocking, a <b>b</b>, a<b and c>d"),
         ("| one<br>two<br/>three |", "| one two three |"),
         ("`H<sub>2</sub>O`", "`H<sub>2</sub>O`"),
