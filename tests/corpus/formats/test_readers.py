@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.formats.markdown import find_headings
 from engine.corpus.formats.opening import read_everything
+from engine.corpus.formats.plain.markup import find_headings as find_marked_headings
 
 
 def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:
@@ -352,3 +354,14 @@ def test_headings_of_texts_that_are_marked_up(
     for heading in document.headings:
         line = document.text[heading.start :].partition("\n")[0]
         assert heading.title.split()[0] in line
+
+
+def test_a_heading_without_an_end_takes_little_memory(tmp_path: Path) -> None:
+    text = "\\section{" + "pelican " * 2**16
+    tracemalloc.start()
+    try:
+        assert not list(find_marked_headings(text, tmp_path / "a.tex"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(text)

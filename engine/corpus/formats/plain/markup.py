@@ -28,7 +28,7 @@ _HEADINGS = {
     ),
     ".tex": re.compile(
         r"^[ \t]*\\(?P<command>part|chapter|(?:sub){0,2}section)\*?(?:\[[^\]\n]*\])?"
-        r"\{(?P<title>(?:[^{}\n]|\{[^{}\n]*\})+)\}",
+        r"\{(?P<title>(?:[^{}\n]++|\{[^{}\n]*\})+)\}",
         re.MULTILINE,
     ),
 }
