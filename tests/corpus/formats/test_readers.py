@@ -92,6 +92,8 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
         ("with_bo.txt", "12.03.31, 14:22 - Anna: Hello", "With bo"),
         ("_chat.txt", "[12.03.31, 14:22:31] Anna: Hello", "Chat"),
         ("a.txt", "10:30 Meeting with Bo", "10:30 Meeting with Bo"),
+        ("a.txt", "12.03.2031 10:15 Board\n\nAda opens.", "12.03.2031 10:15 Board"),
+        ("pumps.txt", "12.03.2031 10:15 Start\n12.03.2031 10:16 Stop", "Pumps"),
         ("c.md", "# The *first* [one](http://x)\n\ntext\n# Second", "The first one"),
         ("d.md", "## Only two\ntext", "D"),
         ("e.md", '---\ntitle: "Front: matter"\ntags: [a]\n---\n# Heading\n', "Front: matter"),
@@ -308,6 +310,16 @@ def test_titles_of_texts_that_are_marked_up(
         ('langid = {ngerman}, title = "Optimal control"',) * 2,
         (r'\usepackage[ngerman,english]{babel} "Under load"',) * 2,
         (r"a \\-5 \\o b",) * 2,
+        (r'The "self"-aware pump, x""y, 5"=five',) * 2,
+        (
+            "\\begin{lstlisting}\nx = 'it\\'s' + \"\\.txt\"\n\\end{lstlisting} \\'etude",
+            "\\begin{lstlisting}\nx = 'it\\'s' + \"\\.txt\"\n\\end{lstlisting} étude",
+        ),
+        (
+            r"\verb|\'a| \lstinline[a=C]!\"a! \'a",
+            r"\verb|\'a| \lstinline[a=C]!\"a! á",
+        ),
+        ("\\begin{tabbing}\nName\\=Age \\' x\n\\end{tabbing}",) * 2,
     ],
 )
 def test_letters_that_latex_writes_as_commands_are_read(
