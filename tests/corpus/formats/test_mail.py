@@ -601,8 +601,12 @@ def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) 
 
 def test_lists_of_the_files_of_a_saved_page_are_no_text(tmp_path: Path) -> None:
     listed = part("text/xml", '<xml><o:File HRef="a.css"/></xml>')
+    listed["Content-Location"] = "file:///C:/a_files/filelist.xml"
     page = several("related", part("text/html", "<p>Piers"), listed)
     assert read(tmp_path, page, "a.mhtml") == ("Piers", [])
+    invoice = part("text/xml", "<invoice>4711</invoice>")
+    mail = several("related", part("text/html", "<p>Piers"), invoice)
+    assert read(tmp_path, mail, "a.eml") == ("Piers\n\n<invoice>4711</invoice>", [])
 
 
 def attached(name: str, **fields: str) -> Message:
