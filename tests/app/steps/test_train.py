@@ -22,7 +22,7 @@ from fixtures.app import (
     until_screen,
     until_text,
 )
-from fixtures.long_training import STEPS, lengthen, newest, state_of
+from fixtures.long_training import STEPS, lengthen, newest, pause_steps, state_of
 from fixtures.shown_numbers import numbers
 from fixtures.training_events import check, step
 from textual.pilot import Pilot
@@ -220,8 +220,11 @@ def test_a_new_project_explains_training(new_project: Path) -> None:
     drive(story, new_project, (80, 24))
 
 
-def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
+def test_pause_go_on_and_keep_the_best(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lengthen(finished_project)
+    pause_steps(monkeypatch)
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)
