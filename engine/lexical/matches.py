@@ -36,7 +36,13 @@ def matched_spans(query: str, text: str, language: str = "none") -> list[Span]:
     They are ascending and do not overlap. A code that matches as a whole is one span, otherwise
     each of its matching parts is one. No index is needed.
     """
-    return _MatchFinder(_shared_analyzer(language), query).find(text)
+    return _match_finder(query, language).find(text)
+
+
+@lru_cache(maxsize=8)
+def _match_finder(query: str, language: str) -> _MatchFinder:
+    """Return the finder of a query, whose terms all hits of a search share."""
+    return _MatchFinder(_shared_analyzer(language), query)
 
 
 @lru_cache(maxsize=8)
