@@ -56,6 +56,7 @@ class Terms(NamedTuple):
     leaked pumps  `leak` `pump`
     e-mail        `e` `mail`         `-email`
     getUserName   `getusernam`       `-get` `-user` `-name`
+    NGOs          `ngos`             `-ngo`
     PHX-121       `phx` `121`        `phx-121`
     12,750.00     `12` `750` `00`    `12750.0`
     Windows 10    `window` `10`                              `=windows-10`
@@ -105,12 +106,12 @@ class Analyzer:
         """Return the words and codes of a text. Never raises, whatever the text."""
         words: list[str] = []
         codes: list[str] = []
-        capitals: list[tuple[str, str]] = []
+        capitals: list[tuple[str, sequences.Occurrence]] = []
         if characters.has_capitals(text):
             codes += self._join_humps(text) if characters.has_humps(text) else ()
+            codes += self._join_singulars(text)
             capitals += sequences.find_capitals(text)
-            text = characters.separate(text)
-        text = characters.separate_marks(text).lower()
+        text = characters.lower(text)
         if self.language in _HAVE_COMPOUNDS:
             codes += self._join_suspended(text)
         compounds = compound_pattern_for(text).findall(text)
@@ -120,9 +121,9 @@ class Analyzer:
             words += compound_words
             codes += compound_codes
         all_sequences = list(self._find_sequences(text, compounds))
-        for word, letter in capitals:
-            if self._is_in_sequences(word):
-                all_sequences += sequences.find_letter(word, letter)
+        for word, occurrence in capitals:
+            if self.is_in_sequences(word):
+                all_sequences += occurrence.codes
         return Terms(words, codes, all_sequences)
 
     def _join_humps(self, text: str) -> Iterator[str]:
@@ -135,6 +136,13 @@ class Analyzer:
                 terms = filter(None, map(self.term_of, map(str.lower, parts)))
                 yield from map(add_joint, terms)
 
+    def _join_singulars(self, text: str) -> Iterator[str]:
+        """Yield a code for each plural such as PDFs whose s the stemmer keeps: `-pdf`."""
+        for plural in characters.find_acronym_plurals(text):
+            singular = self.term_of(plural[1].lower())
+            if singular and singular != self.term_of(plural[0].lower()):
+                yield add_joint(singular)
+
     def _join_suspended(self, text: str) -> Iterator[str]:
         """Yield codes such as `-krankenversicherung`, for `kranken- und pflegeversicherung`."""
         for suspended in find_suspended(text):
@@ -146,7 +154,7 @@ class Analyzer:
         for place in places:
             number = compounds[place]
             before, after = sequences.find_neighbours(compounds, place)
-            if before and self._is_in_sequences(before):
+            if before and self.is_in_sequences(before):
                 yield from sequences.find_sequences(before, number)
             if after and not sequences.may_be_number(after):
                 yield from sequences.find_sequences(number, after)
@@ -156,7 +164,7 @@ class Analyzer:
         for occurrence in sequences.find_by_signs(text):
             yield from occurrence.codes
 
-    def _is_in_sequences(self, word: str) -> bool:
+    def is_in_sequences(self, word: str) -> bool:
         """Return whether a word forms a sequence with the number after it; stop words do not."""
         if self._stop_words is None:
             return not _is_stop_word_somewhere(word)

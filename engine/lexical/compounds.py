@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.lexical.characters import fold, normalise
+from engine.lexical.characters import IS_UNSPACED, find_acronym_plurals, fold, normalise
 from engine.lexical.codes import strip_language
 from engine.lexical.vocabulary import Vocabulary
 
@@ -99,9 +99,17 @@ def split_compound(vocabulary: Vocabulary, word: str) -> tuple[str, ...]:
 def find_other_number(vocabulary: Vocabulary, word: str) -> str:
     """Return the word with or without a final s, if chunks contain only that: `Kitas` for `Kita`.
 
-    Otherwise an empty text. Stemmers keep this s after most letters: Kitas, Büros, Lkws.
+    Otherwise an empty text. Stemmers keep this s after most letters: Kitas, Büros, Lkws. For an
+    acronym such as `PDFs`, return the singular in any language if the stemmer keeps its s, also if
+    chunks contain both.
     """
-    if not word.isalpha() or vocabulary.contains(word):
+    if acronym := next(find_acronym_plurals(word), None):
+        other = acronym[1]
+        is_another_term = vocabulary.analyse(word) != vocabulary.analyse(other)
+        return other if is_another_term and vocabulary.has_chunks_with(other) else ""
+    if not word.isalpha() or IS_UNSPACED.search(word) or not _has_compounds(vocabulary):
+        return ""
+    if vocabulary.contains(word):
         return ""
     other = word[:-1] if word.endswith(("s", "S")) else f"{word}s"
     if min(len(word), len(other)) >= _MIN_SINGULAR and vocabulary.has_chunks_with(other):

@@ -61,6 +61,35 @@ def test_what_documents_write_otherwise_is_found(indexed: Any) -> None:
         assert "island.txt" not in [hit.path for hit in found.hits]
 
 
+def test_a_number_and_a_word_are_no_code(indexed: Any) -> None:
+    indexed.put("hyphen.txt", ["A 45-degree angle"])
+    indexed.put("joined.txt", ["The 45degree one is at an angle, as we have said before"])
+    indexed.put("other.txt", ["12 monkeys"])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search("45 degree angle", "bm25"))
+        assert [hit.path for hit in found.hits] == ["hyphen.txt", "joined.txt"]
+
+
+def test_a_plural_of_an_acronym_finds_all_its_forms(indexed: Any) -> None:
+    for path, text in (("a.txt", "two PDFs"), ("b.txt", "two pdfs"), ("c.txt", "a PDF")):
+        indexed.put(path, [text])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search("PDFs", "bm25"))
+        assert sorted(hit.path for hit in found.hits) == ["a.txt", "b.txt", "c.txt"]
+        assert all(hit.marks for hit in found.hits)
+        assert (found.notes, found.suggestion) == ((), "")
+
+
+def test_words_of_other_languages_find_nothing_by_an_s(indexed: Any) -> None:
+    indexed.put("a.txt", ["size S of a new house"])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        assert searcher.search(Search("\u5951\u7d04\u306e\u89e3\u9664", "bm25")).hits == ()
+        assert searcher.search(Search("news", "bm25")).hits == ()
+
+
 def test_a_query_with_spaced_out_letters_finds_the_word(indexed: Any) -> None:
     indexed.put("invoice.txt", ["RECHNUNG Nr. 17"])
     indexed.put("other.txt", ["Die Punkte a b c d der Liste"])

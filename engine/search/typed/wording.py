@@ -36,8 +36,8 @@ _MIN_SPLIT = 6
 _MIN_PART = 2
 _BETWEEN = re.compile(r"\s+")
 _DIGIT = re.compile(r"\d")
-# A code that may be written with blanks: it has letters and digits.
-_SPACED_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])[\w./-]{5,40}")
+# A code that may be written with blanks: it has letters and digits, but is no `45 degree`.
+_SPACED_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])(?!\d+[^\W\d_]{3,}\Z)[\w./-]{5,40}")
 _MAX_SPACED_PARTS = 3
 
 ReadTexts = Callable[[list[int]], Iterator[tuple[int, str]]]
