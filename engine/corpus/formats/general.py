@@ -31,6 +31,7 @@ from engine.corpus.formats.runs.open_document import (
 from engine.corpus.formats.runs.rtf_preparation import decode_letters, prepare_rtf
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.sheets.open_sheets import write_shown_values
+from engine.corpus.scan.formats import HEAD_LENGTH
 from engine.corpus.text.blocks import NOTES, Builder, Text, format_table, join_slides
 from engine.corpus.text.metadata import build_document
 
@@ -79,7 +80,6 @@ _UNBOUNDED = (
     "max_table_cells",
 )
 _FLAT_DOCUMENT = re.compile(rb"\A\s*<[^\x00]*?<office:document\b")
-_MAX_HEAD = 4096  # bytes
 _CONTENT = "content.xml"
 _STYLES = "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
@@ -137,7 +137,7 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
     """
     if format == "rtf":
         content = prepare_rtf(content)
-    if format in _OPEN_DOCUMENT and _FLAT_DOCUMENT.search(content, 0, _MAX_HEAD):
+    if format in _OPEN_DOCUMENT and _FLAT_DOCUMENT.search(content, 0, HEAD_LENGTH):
         content = _pack_flat_document(content, format)
     # A damaged file is passed on as it is: xberg says what is wrong with it.
     with suppress(*DAMAGED, KeyError):
