@@ -301,11 +301,14 @@ class LexicalIndex:
         """Return the ids (n,) of the chunks that contain any of these terms, at most `limit`."""
         return self._find_with_all([terms], limit)
 
-    def find_with_spellings(self, words: Iterable[Sequence[str]]) -> Ids | None:
+    def find_with_spellings(
+        self, words: Iterable[Sequence[str]], limit: int | None = None
+    ) -> Ids | None:
         """Return the ids (n,) of the chunks that contain each word in one of its spellings.
 
         A word is given by its spellings, the usual one first: `["8", "m8"]`. Words whose usual
-        spelling is a stop word are ignored; None if there are no others.
+        spelling is a stop word are ignored; None if there are no others. `limit`: maximum number of
+        ids, None for all.
         """
         terms_by_word = []
         for spellings in words:
@@ -321,7 +324,7 @@ class LexicalIndex:
                     if len(alternatives) == 1:
                         terms |= alternatives[0]
             terms_by_word.append(terms)
-        return self._find_with_all(terms_by_word) if terms_by_word else None
+        return self._find_with_all(terms_by_word, limit) if terms_by_word else None
 
     def find_codes(self, text: str) -> list[str]:
         """Return the codes of a text as they are indexed.

@@ -158,6 +158,8 @@ class ParsedQuery:
     """Codes in `text`, as typed, that no chunk contains."""
     codes: tuple[str, ...] = ()
     """What documents write for the `missing_codes`."""
+    respelt_codes: frozenset[str] = frozenset()
+    """Those of the `missing_codes` that documents write in another way, see `codes`."""
 
     @property
     def prefixes(self) -> list[Clause]:
