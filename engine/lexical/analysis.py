@@ -56,6 +56,7 @@ class Terms(NamedTuple):
     leaked pumps  `leak` `pump`
     e-mail        `e` `mail`         `-email`
     getUserName   `getusernam`       `-get` `-user` `-name`
+    our IT        `our`              `-it`
     PHX-121       `phx` `121`        `phx-121`
     12,750.00     `12` `750` `00`    `12750.0`
     Windows 10    `window` `10`                              `=windows-10`
@@ -106,6 +107,7 @@ class Analyzer:
         words: list[str] = []
         codes: list[str] = []
         capitals: list[tuple[str, str]] = []
+        codes += map(add_joint, self.find_stop_words_in_capitals(text))
         if characters.has_capitals(text):
             codes += self._join_humps(text) if characters.has_humps(text) else ()
             capitals += sequences.find_capitals(text)
@@ -124,6 +126,16 @@ class Analyzer:
             if self._is_in_sequences(word):
                 all_sequences += sequences.find_letter(word, letter)
         return Terms(words, codes, all_sequences)
+
+    def find_stop_words_in_capitals(self, text: str) -> set[str]:
+        """Return what would be the terms of stop words in capitals: `it` for `our IT`.
+
+        Empty for a text in which all words are in capitals.
+        """
+        if self._stop_words is None or text.isupper():
+            return set()
+        words = set(map(str.lower, characters.WORD_IN_CAPITALS.findall(text)))
+        return {self._prefix + word for word in words if not self.analyse_compound(word).words}
 
     def _join_humps(self, text: str) -> Iterator[str]:
         """Yield a code for each part of words such as getUserName: `-get`, `-user`, `-name`."""
@@ -178,7 +190,9 @@ class Analyzer:
             terms = self.analyse_compound(compound)
             return terms.words, terms.codes
 
-        return QueryTermsCounter(analyse, self._prefix).count(text)
+        query_terms = QueryTermsCounter(analyse, self._prefix).count(text)
+        query_terms.single.update(self.find_stop_words_in_capitals(text))
+        return query_terms
 
     def unstemmed(self, text: str, *, joined: bool = False) -> QueryTerms:
         """Return a query's words before stemming and removal of stop words, and its codes.

@@ -128,6 +128,9 @@ _ACRONYM_PLURAL = re.compile(f"([A-Z]){_PLURAL}")
 SINGLE_CAPITAL = re.compile(f"[A-Z]{_SINGLE}")
 """A capital letter behind a word and a blank: the A of vitamin A."""
 
+WORD_IN_CAPITALS = re.compile(r"[A-Z](?<!\w.)[A-Z]+(?!\w)")
+"""A word in capital letters: IT or MAN."""
+
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
 # hauptstr, and str alone
 _STREET = re.compile(r"((?:[^\W\d_]{3,})?)str")

@@ -77,8 +77,11 @@ class _MatchFinder:
             start = match.start()
             if self._sequences and self._matches(sequences.find_sequences(previous, lower)):
                 spans.append((previous_start, match.end()))
-            if compound.isupper() and self._matches(sequences.find_letter(previous, lower)):
-                spans.append((previous_start, match.end()))
+            if compound.isupper():
+                if self._matches(sequences.find_letter(previous, lower)):
+                    spans.append((previous_start, match.end()))
+                if self._matches(find_joined([lower])):
+                    spans.append(match.span())
             if not sequences.is_particle(lower):
                 previous = lower
                 previous_start = start
