@@ -473,6 +473,9 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     """
     from engine.lexical.codes import is_joined
 
+    if clause.is_suffix:
+        with_ending = index.find_with_ending(clause.text, is_open=clause.is_prefix)
+        return Candidates(ids if with_ending is None else with_ending)
     if clause.is_prefix:
         return _find_with_prefix(index, clause.text, ids)
     matching = index.find_with_words(clause.text)

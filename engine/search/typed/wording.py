@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.lexical.vocabulary import Vocabulary
 
 MAX_COMPLETIONS = 20
-"""Maximum number of words that BM25 gets for a prefix."""
+"""Maximum number of words that BM25 gets for `word*` or `*word`."""
 MAX_UNKNOWN_WORDS = 10
 """Maximum number of unknown words, which no chunk contains, that are replaced or corrected."""
 LIKE_WORDS = 25
@@ -52,10 +52,10 @@ def add_wording(
     """Return a query with the texts that rankers get, in `keywords` and `meaning`.
 
     BM25 gets the query's text; other spellings of words and codes that no chunk contains as typed;
-    `database` for `data base`; completions of `word*`; and key terms of the document of `like:`.
-    The encoder gets the text, the best completion of each prefix and the beginning of that
-    document. `allowed`: the chunks whose words complete prefixes. Without an `index`, only the text
-    and the document are used.
+    `database` for `data base`; completions of `word*` and `*word`; and key terms of the document
+    of `like:`. The encoder gets the text, the best completion of each of them and the beginning of
+    that document. `allowed`: the chunks whose words complete them. Without an `index`, only the
+    text and the document are used.
     """
     keywords = [query.text]
     meaning = [query.text]
@@ -74,8 +74,8 @@ def add_wording(
         keywords += _find_joined(index.vocabulary, query.text)
         keywords += _find_words(index, query.text, read_texts)
     if index and allowed is not None:
-        for prefix in query.prefixes:
-            words = _complete(index, prefix, allowed, read_texts)
+        for clause in query.wildcards:
+            words = _complete(index, clause, allowed, read_texts)
             keywords += words
             meaning += words[:1]
     like = query.like_document
@@ -256,8 +256,8 @@ def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[st
     return []
 
 
-def _complete(index: LexicalIndex, prefix: Clause, chunks: Ids, read_texts: ReadTexts) -> list[str]:
-    """Return words that begin with a prefix, the most frequent first.
+def _complete(index: LexicalIndex, part: Clause, chunks: Ids, read_texts: ReadTexts) -> list[str]:
+    """Return words of which `part` is the beginning or the end, the most frequent first.
 
     `chunks` (n,): the chunks to read; all contain such words. After each chunk, those that contain
     one of its words are skipped, so few are read.
@@ -271,7 +271,7 @@ def _complete(index: LexicalIndex, prefix: Clause, chunks: Ids, read_texts: Read
         chunk = remaining[:1].tolist()
         remaining = remaining[1:]
         for _, text in read_texts(chunk):
-            for word in prefix.found_in(text):
+            for word in part.found_in(text):
                 terms = tuple(index.query_terms(word, bonus=True).words)
                 if terms in words:
                     continue
