@@ -26,8 +26,8 @@ from engine.lexical.languages import NO_LANGUAGE, STEMMERS, STOP_WORDS
 from engine.lexical.numbers import sequences
 from engine.lexical.numbers.figures import compound_pattern_for
 from engine.lexical.query_terms import QueryTerms, QueryTermsCounter
-from engine.lexical.suspended import find_suspended
-from engine.lexical.word_forms import unify_forms
+from engine.lexical.words.forms import unify_forms
+from engine.lexical.words.suspended import find_suspended
 from engine.lexical.words_and_codes import (
     DAY,
     MAX_WORD_LENGTH,
@@ -111,8 +111,8 @@ class Analyzer:
         if characters.has_capitals(text):
             codes += self._join_humps(text) if characters.has_humps(text) else ()
             capitals += sequences.find_capitals(text)
-            text = characters.separate(text)
-        text = characters.separate_marks(text).lower()
+            text = characters.replace_signs_and_plurals(text)
+        text = characters.replace_signs(text).lower()
         if self.language in _HAVE_COMPOUNDS:
             codes += self._join_suspended(text)
         compounds = compound_pattern_for(text).findall(text)

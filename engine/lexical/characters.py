@@ -178,21 +178,21 @@ def _word() -> str:
 
 
 def lower(text: str) -> str:
-    """Return the `separate` form of a text in lower case."""
-    return separate(text).lower()
+    """Return a text in lower case as `replace_signs_and_plurals` writes it."""
+    return replace_signs_and_plurals(text).lower()
 
 
-def separate(text: str) -> str:
+def replace_signs_and_plurals(text: str) -> str:
+    """Return a text as `replace_signs` does, with a blank also for the plural s of PDFs."""
+    return _ACRONYM_PLURAL.sub(r"\1 ", replace_signs(text))
+
+
+def replace_signs(text: str) -> str:
     """Return a text of the same length in which only words consist of letters and digits.
 
-    It has "-" for "_", which a regular expression counts as part of words, and a blank for the
-    plural s of PDFs and for the sign of a diameter (Ø12).
+    It has "-" for "_", which a regular expression counts as part of words, and a blank for the sign
+    of a diameter (Ø12).
     """
-    return _ACRONYM_PLURAL.sub(r"\1 ", separate_marks(text))
-
-
-def separate_marks(text: str) -> str:
-    """Return the `separate` form of a text without plurals such as PDFs."""
     if "\u00d8" in text or "\u00f8" in text or "\u03c6" in text:
         text = _DIAMETER.sub(" ", text)
     return text.replace("_", "-")

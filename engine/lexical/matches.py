@@ -15,7 +15,7 @@ from engine.lexical.numbers.figures import (
     find_parts,
     read_figure,
 )
-from engine.lexical.suspended import find_suspended
+from engine.lexical.words.suspended import find_suspended
 from engine.lexical.words_and_codes import (
     DAY,
     LINE_HYPHEN,
@@ -70,7 +70,7 @@ class _MatchFinder:
         spans = [*self._find_times_and_signs(text), *self._find_suspended(text)]
         previous = ""
         previous_start = 0
-        separated = characters.separate(text)
+        separated = characters.replace_signs_and_plurals(text)
         for match in compound_pattern_for(text, any_case=True).finditer(separated):
             compound = match.group()
             lower = compound.lower()

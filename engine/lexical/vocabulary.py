@@ -17,7 +17,7 @@ from engine.lexical.code_spellings import CodeVocabulary
 from engine.lexical.codes import is_code, is_in_another_language, is_whole, strip_language
 from engine.lexical.numbers.sequences import find_other_spelling
 from engine.lexical.several import Analyzers
-from engine.lexical.word_forms import find_irregular
+from engine.lexical.words.forms import find_irregular
 from engine.lexical.writing import CODES, WORDS, NotedSpellings, panics_are_damage
 
 MAX_LISTED = 200_000
