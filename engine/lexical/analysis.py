@@ -134,8 +134,11 @@ class Analyzer:
         """
         if self._stop_words is None or text.isupper():
             return set()
-        words = set(map(str.lower, characters.WORD_IN_CAPITALS.findall(text)))
-        return {self._prefix + word for word in words if not self.analyse_compound(word).words}
+        words = characters.WORD_IN_CAPITALS.findall(text)
+        if not words:
+            return set()
+        distinct = set(map(str.lower, words))
+        return {self._prefix + word for word in distinct if not self.analyse_compound(word).words}
 
     def _join_humps(self, text: str) -> Iterator[str]:
         """Yield a code for each part of words such as getUserName: `-get`, `-user`, `-name`."""
