@@ -88,7 +88,7 @@ _UNBOUNDED = (
     "max_iterations",
     "max_table_cells",
 )
-_FLAT_DOCUMENT = re.compile(rb"\A\s*<[^\x00]*?<office:document\b")
+_FLAT_DOCUMENT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<[^\x00]*?<office:document\b")
 _CONTENT = "content.xml"
 _STYLES = "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
