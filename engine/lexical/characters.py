@@ -132,6 +132,9 @@ _ACRONYM_PLURAL = re.compile(rf"(?<![^\W_])([^\W\d_]{{0,20}}[A-Z]){_PLURAL}")
 SINGLE_CAPITAL = re.compile(f"[A-Z]{_SINGLE}")
 """A capital letter behind a word and a blank: the A of vitamin A."""
 
+WORD_IN_CAPITALS = re.compile(r"[A-Z](?<!\w.)[A-Z]+(?!\w)")
+"""A word in capital letters: IT or MAN."""
+
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
 # hauptstr, and str alone
 _STREET = re.compile(r"((?:[^\W\d_]{3,})?)str")
@@ -179,11 +182,11 @@ def _word() -> str:
 
 
 def lower(text: str) -> str:
-    """Return the `separate` form of a text in lower case."""
-    return separate(text).lower()
+    """Return a text in lower case as `replace_signs` writes it."""
+    return replace_signs(text).lower()
 
 
-def separate(text: str) -> str:
+def replace_signs(text: str) -> str:
     """Return a text of the same length in which only words consist of letters and digits.
 
     It has "-" for "_", which a regular expression counts as part of words, and `DIAMETER` for the
