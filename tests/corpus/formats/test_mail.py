@@ -535,6 +535,15 @@ def test_a_mail_in_a_frame_is_read(tmp_path: Path, name: str, content: bytes) ->
     )
 
 
+def test_what_apple_mail_notes_after_a_mail_is_no_part_of_it(tmp_path: Path) -> None:
+    mail = b"From: ada@quay.example\nSubject: Piers\n\nThe pelican."
+    path = tmp_path / "a.emlx"
+    path.write_bytes(b"%d\n%b<?xml version='1.0'?><plist/>" % (len(mail), mail))
+    (document,) = read_everything(path, "eml")
+    assert isinstance(document, ReadDocument)
+    assert document.text == "Subject: Piers\nFrom: ada@quay.example\n\nThe pelican."
+
+
 def test_mails_that_were_deleted_in_thunderbird_are_left_out(tmp_path: Path) -> None:
     def stored(status: str, subject: str) -> str:
         return (
