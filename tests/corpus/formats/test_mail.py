@@ -593,6 +593,20 @@ def test_recipients_of_a_message_have_their_addresses(tmp_path: Path) -> None:
     ]
 
 
+def test_thousands_of_recipients_are_read_as_outlook_shows_them(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg())
+    streams = {name: opened.read(name) for name in opened.names()}
+    kind = bytes(8) + struct.pack("<IIQ", 0x0C150003, 6, 1)
+    for number in range(1100):
+        folder = f"__recip_version1.0_#{number:08X}/"
+        streams[f"{folder}__substg1.0_3001001F"] = f"Person {number}".encode("utf-16-le")
+        streams[f"{folder}__properties_version1.0"] = kind
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    assert "To: Bo" in document.text.split("\n")
+
+
 def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) -> None:
     starts = (
         (b"Delivered-To: bo@quay.example\n", "eml"),
