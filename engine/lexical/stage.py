@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
-VERSION = 15
+VERSION = 16
 TITLES = "titles.json"
 LANGUAGES = "languages.json"
 # Chunks whose language is detected if no document has one.

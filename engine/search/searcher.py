@@ -328,7 +328,7 @@ class Searcher:
             return Explained(name, {chunk_id: RankComparison() for chunk_id in chunk_ids}, reason)
         parsed = self._typed.restrict(parsed)
         allowed = None
-        if parsed.prefixes:
+        if parsed.wildcards:
             allowed = self._typed.find_allowed(parsed)
         parsed = self._typed.add_wording(parsed, allowed)
         return self._explainer.explain(parsed.meaning, chunk_ids, used_by)

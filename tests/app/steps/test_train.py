@@ -22,7 +22,7 @@ from fixtures.app import (
     until_screen,
     until_text,
 )
-from fixtures.long_training import STEPS, lengthen, newest, state_of
+from fixtures.long_training import STEPS, lengthen, newest, pause_steps, state_of
 from fixtures.shown_numbers import numbers
 from fixtures.training_events import check, step
 from textual.pilot import Pilot
@@ -228,7 +228,7 @@ def test_a_finished_training_is_shown_with_its_curve(
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result")
         return shown
 
-    shown = drive(story, finished_project, size)
+    shown = drive(story, finished_project, size, step="train")
     assert 12 in numbers(shown)
 
 
@@ -238,11 +238,14 @@ def test_a_new_project_explains_training(new_project: Path) -> None:
         await until_pane_shows(pilot, " ".join(WHAT_IT_DOES.split()))
         assert not any(offers(screen, button) for button in ("pause", "keep", "stop", "detach"))
 
-    drive(story, new_project, (80, 24))
+    drive(story, new_project, (80, 24), step="train")
 
 
-def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
+def test_pause_go_on_and_keep_the_best(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lengthen(finished_project)
+    pause_steps(monkeypatch)
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)
@@ -286,7 +289,7 @@ def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
         await until_pane_shows(pilot, ENDED["asked"])
         await until(pilot, lambda: screen.status.done("train"), "the status")
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="train")
     made = [
         line
         for line in (newest(finished_project) / "events.jsonl").read_text().splitlines()
@@ -319,7 +322,7 @@ def test_stop_and_detach(long_project: Path) -> None:
         await until(pilot, lambda: not again.status.running)
         await until_text(pilot, ENDINGS["cancelled"])
 
-    drive(story, long_project)
+    drive(story, long_project, step="train")
     assert state_of(long_project) == "cancelled"
 
 
@@ -450,7 +453,7 @@ def test_hours_of_a_teacher_are_seen_before_the_first_training_too(
             pilot, lambda: folder.settings().training.teacher == "cross-encoder", "the teacher"
         )
 
-    drive(story, new_project, (80, 24))
+    drive(story, new_project, (80, 24), step="train")
 
 
 def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
@@ -488,5 +491,5 @@ def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
         await pilot.press("t")
         await until(pilot, lambda: folder.settings().training.teacher is None, "no teacher")
 
-    drive(story, finished_project, (80, 24))
+    drive(story, finished_project, (80, 24), step="train")
     assert [arguments[0] for arguments in asked] == ["adapt", "adapt"]
