@@ -27,7 +27,7 @@ from engine.search.typed import TypedQueries, describe_no_word
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
 
-EMPTY = "The query is empty."
+EMPTY = "The query is empty: type a word or a question."
 NO_WORD = "The query has no words: type a word or a number to look for."
 
 
