@@ -333,7 +333,7 @@ class Run:
             for position, stage in enumerate(stages):
                 try:
                     snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
-                    _check_inputs(snapshot, stage, stages[:position])
+                    check_inputs(snapshot, stage, stages[:position])
                     load_stage(stage).preflight(snapshot)
                 except EngineError as error:
                     # A stage that is done does not need what is missing.
@@ -495,7 +495,7 @@ class Run:
             try_remove_tree(folder)
 
 
-def _check_inputs(snapshot: ProjectSnapshot, stage: str, earlier: Sequence[str]) -> None:
+def check_inputs(snapshot: ProjectSnapshot, stage: str, earlier: Sequence[str]) -> None:
     """Raise NotBuiltError if a stage needs an artifact that no `earlier` stage of the run makes."""
     try:
         load_stage(stage).inputs(snapshot)

@@ -409,7 +409,7 @@ def test_cancelling_reports_the_command_that_resumes(
     force: tuple[str, ...],
     command: str,
 ) -> None:
-    monkeypatch.setattr(pipeline, "_check_inputs", lambda *_: None)  # the project is empty
+    monkeypatch.setattr(pipeline, "check_inputs", lambda *_: None)  # the project is empty
     with pytest.raises(CancelledError) as caught:
         pipeline.run(project, stages=stages, force=force, should_stop=lambda: True)
     assert command.format(project.argument) in caught.value.to_do
