@@ -304,9 +304,7 @@ def _read_state(folders: list[Path]) -> FolderState:
         for folder in filter(Path.is_dir, folders):
             for file in folder.iterdir():
                 status = file.stat()
-                files.add(
-                    (file, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-                )
+                files.add((file, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
     except OSError:
         return frozenset()
     return frozenset(files)

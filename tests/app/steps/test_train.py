@@ -120,6 +120,27 @@ def test_a_key_unfolds_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     drive(story)
 
 
+def test_a_long_warning_is_seen_whole_and_what_is_unfolded_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        screen.run_state.warnings.append("too short " * 30)
+        screen.go("train")
+        await until_text(pilot, "┏")
+        more = screen.query_one("#train-more")
+        await until(pilot, lambda: more.size.height >= 4, "the warning")
+        assert more.max_scroll_y == 0
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: more.size.height == 2, "a smaller terminal")
+        await pilot.press("f")
+        await until(pilot, lambda: more.size.height > 5, "the automatic choices")
+
+    drive(story, size=(120, 40))
+
+
 def test_before_it_and_after_it() -> None:
     before = run_of(StageStarted(stage="rank", fingerprint="r", reason="x"))
     assert "▶ Index" in text_of(status("to do", True), before)

@@ -113,6 +113,18 @@ def test_slides_stand_in_the_order_of_the_presentation(tmp_path: Path) -> None:
         assert [page.name for page in document.pages] == ["slide 1", "slide 2"]
 
 
+def test_an_inner_package_is_no_bomb(tmp_path: Path) -> None:
+    inner = office.zipped({"Index/Slide-1.iwa": bytes(80 * 2**20)})
+    with unreadable("too large"):
+        opened(tmp_path, "a.key", office.zipped({"a.key/Index.zip": inner}))
+
+
+def test_slides_without_an_order_stand_as_they_are_stored(tmp_path: Path) -> None:
+    slides = {name: part for name, part in KEYNOTE.items() if name != "Index/Document.iwa"}
+    document = only(opened(tmp_path, "a.key", office.zipped(slides)))
+    assert document.text == "Moorings\n\nNotes:\nSlowly.\n\nPilots\n\nThe pelican."
+
+
 def test_repetitions_are_unpacked(tmp_path: Path) -> None:
     """A block of Snappy copies what it has written before, even what it is just writing."""
     text = b"abcabcabcabcabc"
@@ -134,6 +146,9 @@ def test_a_damaged_member_is_listed_and_what_is_no_document_has_a_reason(tmp_pat
     assert isinstance(document, ReadDocument)
     assert isinstance(left, LeftOut)
     assert (left.member, left.kind) == ("Index/Tables/DataList-2.iwa", "damaged")
+    no_text = member((4, 2001, [(3, 7)]), storage(5, "At dawn."))
+    document = only(opened(tmp_path, "d.pages", office.zipped({"Index/Document.iwa": no_text})))
+    assert document.text == "At dawn."
     with unreadable("encrypted"):
         opened(tmp_path, "b.pages", office.zipped({**PAGES, ".iwph": b"x"}))
     with unreadable("empty"):

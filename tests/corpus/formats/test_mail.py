@@ -535,6 +535,15 @@ def test_a_mail_in_a_frame_is_read(tmp_path: Path, name: str, content: bytes) ->
     )
 
 
+def test_what_apple_mail_notes_after_a_mail_is_no_part_of_it(tmp_path: Path) -> None:
+    mail = b"From: ada@quay.example\nSubject: Piers\n\nThe pelican."
+    path = tmp_path / "a.emlx"
+    path.write_bytes(b"%d\n%b<?xml version='1.0'?><plist/>" % (len(mail), mail))
+    (document,) = read_everything(path, "eml")
+    assert isinstance(document, ReadDocument)
+    assert document.text == "Subject: Piers\nFrom: ada@quay.example\n\nThe pelican."
+
+
 def test_mails_that_were_deleted_in_thunderbird_are_left_out(tmp_path: Path) -> None:
     def stored(status: str, subject: str) -> str:
         return (
@@ -584,8 +593,29 @@ def test_recipients_of_a_message_have_their_addresses(tmp_path: Path) -> None:
     ]
 
 
+def test_thousands_of_recipients_are_read_as_outlook_shows_them(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg())
+    streams = {name: opened.read(name) for name in opened.names()}
+    kind = bytes(8) + struct.pack("<IIQ", 0x0C150003, 6, 1)
+    for number in range(1100):
+        folder = f"__recip_version1.0_#{number:08X}/"
+        streams[f"{folder}__substg1.0_3001001F"] = f"Person {number}".encode("utf-16-le")
+        streams[f"{folder}__properties_version1.0"] = kind
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    assert "To: Bo" in document.text.split("\n")
+
+
 def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) -> None:
-    for start, format in ((b"Delivered-To: bo@quay.example\n", "eml"), (b"", "txt")):
+    starts = (
+        (b"Delivered-To: bo@quay.example\n", "eml"),
+        (b"Return-Path: <>\n", "eml"),
+        (b"Received: from quay.example\n by mx.example; Mon, 3 Mar 2031 10:00:00 +0000\n", "eml"),
+        (b"Received: 12 boxes\n", "txt"),
+        (b"", "txt"),
+    )
+    for start, format in starts:
         (tmp_path / "original_msg.txt").write_bytes(start + PACKED_MAIL)
         (document,) = read_everything(tmp_path / "original_msg.txt", "txt")
         assert isinstance(document, ReadDocument)
@@ -594,8 +624,12 @@ def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) 
 
 def test_lists_of_the_files_of_a_saved_page_are_no_text(tmp_path: Path) -> None:
     listed = part("text/xml", '<xml><o:File HRef="a.css"/></xml>')
+    listed["Content-Location"] = "file:///C:/a_files/filelist.xml"
     page = several("related", part("text/html", "<p>Piers"), listed)
     assert read(tmp_path, page, "a.mhtml") == ("Piers", [])
+    invoice = part("text/xml", "<invoice>4711</invoice>")
+    mail = several("related", part("text/html", "<p>Piers"), invoice)
+    assert read(tmp_path, mail, "a.eml") == ("Piers\n\n<invoice>4711</invoice>", [])
 
 
 def attached(name: str, **fields: str) -> Message:

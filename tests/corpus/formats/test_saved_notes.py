@@ -12,6 +12,7 @@ from fixtures.errors import unreadable
 from fixtures.read_files import only, opened
 
 from engine.core.records import ReadDocument
+from engine.corpus.formats import LeftOut
 
 PICTURE = "iVBORw0KGgo" * 50
 
@@ -78,6 +79,22 @@ def test_notes_of_evernote_are_documents_with_their_files(tmp_path: Path) -> Non
     assert (other.member, other.text) == ("note 2", "Zwei")
 
 
+def test_files_of_a_note_without_a_name_or_with_damaged_data_lose_nothing_else(
+    tmp_path: Path,
+) -> None:
+    unnamed = "<resource><data>VGhlIGhlcm9u</data><mime>text/plain</mime></resource>"
+    damaged = "<resource><data>ü</data><mime>application/pdf</mime></resource>"
+    note = f"<note><title>Kai</title><content>Eins</content>{damaged}{unnamed}</note>"
+    found = opened(tmp_path, "a.enex", f"<en-export>{note}</en-export>".encode())
+    documents = [one for one in found if isinstance(one, ReadDocument)]
+    assert [(one.member, one.text) for one in documents] == [
+        ("Kai", "Kai\n\nEins"),
+        ("Kai/attachment.txt", "The heron"),
+    ]
+    (left,) = [one for one in found if isinstance(one, LeftOut)]
+    assert (left.member, left.kind) == ("Kai/attachment.pdf", "empty")
+
+
 @pytest.mark.parametrize(
     ("source", "kind"), [(b"no XML", "damaged"), (b"<en-export><note/></en-export>", "empty")]
 )
@@ -99,7 +116,14 @@ def test_a_page_saved_by_safari_is_read(
 
 
 @pytest.mark.parametrize(
-    "source", [b"bplist00", b"<plist><dict/></plist>", plistlib.dumps([1]), b"text"]
+    "source",
+    [
+        b"bplist00",
+        b"<plist><dict/></plist>",
+        plistlib.dumps([1]),
+        plistlib.dumps({}).replace(b"UTF-8", b"zTF-8"),
+        b"text",
+    ],
 )
 def test_what_is_no_page_of_safari_is_damaged(tmp_path: Path, source: bytes) -> None:
     with unreadable("damaged"):
