@@ -22,6 +22,7 @@ from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import (
     ARCHIVES,
     BINARY,
+    HEAD_LENGTH,
     MAGIC,
     PAGE,
     RTF,
@@ -36,7 +37,6 @@ IWORK = frozenset({"pages", "key", "numbers"})
 _OPEN_DOCUMENT = frozenset({"odt", "ods", "odp"})
 _SUSPICIOUS_RATIO = 200  # unpacked bytes for each packed one
 _MAX_UNSUSPICIOUS = 2**26  # unpacked bytes, whatever their ratio
-_HEAD_LENGTH = 4096  # bytes
 _MAX_MIMETYPE_LENGTH = 200  # bytes
 _MAX_MANIFEST_LENGTH = MAX_FILE // 16
 _FORMATS_BY_FOLDER = (
@@ -87,7 +87,7 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
     a decompression bomb, or is not at all what its name says.
     """
     with open_content(path, data) as file:
-        head = file.read(_HEAD_LENGTH)
+        head = file.read(HEAD_LENGTH)
     if not head.strip():
         raise UnreadableFileError(path, "empty", "empty")
     if head.startswith(b"PK\x03\x04"):
