@@ -340,7 +340,7 @@ def test_a_run_on_three_nodes_gives_what_one_machine_gives_though_one_is_killed(
     alone = tmp_path / "alone"
     there = tmp_path / "there"
     ProjectFolder.create(alone, {**SETTINGS, "encoder": encoder})
-    copy_documents(alone / "documents", ("incidents", "policies"), 12)
+    copy_documents(alone / "documents", ("incidents", "policies"), 6)
     for number in range(150):
         text = (
             f"# Report {number}\n\n"

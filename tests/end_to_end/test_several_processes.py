@@ -76,7 +76,7 @@ def ranked(tmp_path_factory: pytest.TempPathFactory, make_project: Callable[...,
         "learning_rate": 1e-3,
     }
     path = make_project(tmp_path_factory.mktemp("ranked") / "project", training=quick)
-    copy_documents(path / "documents", ("incidents", "policies"), 12)
+    copy_documents(path / "documents", ("incidents", "policies"), 6)
     engine("run", str(path), "--only", "ingest,index,generate,rank")
     return path
 

@@ -51,10 +51,10 @@ def private_uses(source: str) -> Iterator[tuple[int, str]]:
     """The line and the name of each use of another module's private name, in code and in code
     that is run from a string.
     """
-    tree = ast.parse(source)
-    libraries = _libraries(tree)
-    own = _defined(tree) | {name for name, library in FOREIGN.items() if library in libraries}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source)))
+    libraries = _libraries(nodes)
+    own = _defined(nodes) | {name for name, library in FOREIGN.items() if library in libraries}
+    for node in nodes:
         for name in _named(node):
             if is_private(name.rpartition(".")[2]) and name.rpartition(".")[2] not in own:
                 yield getattr(node, "lineno", 1), name
@@ -100,10 +100,10 @@ def _named(node: ast.AST) -> list[str]:
     return []
 
 
-def _defined(tree: ast.AST) -> set[str]:
+def _defined(nodes: list[ast.AST]) -> set[str]:
     """The attributes that the module's own classes define."""
     own = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ClassDef):
             for inner in ast.walk(node):
                 if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -119,10 +119,10 @@ def _defined(tree: ast.AST) -> set[str]:
     return own
 
 
-def _libraries(tree: ast.AST) -> set[str]:
+def _libraries(nodes: list[ast.AST]) -> set[str]:
     """The packages that are imported."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
