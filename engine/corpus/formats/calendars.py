@@ -173,7 +173,7 @@ def _read_entries(source: str) -> Iterator[list[_Property]]:
 
 def _drop_repetitions(entry: list[_Property]) -> list[_Property]:
     """Return an entry without properties that say in another form what one of `_SAME` says."""
-    names = {item.name for item in entry}
+    names = {item.name for item in entry if item.value.replace("\\n", "").strip()}
     repeated = {other for name, other in _SAME if name in names}
     return [item for item in entry if item.name not in repeated]
 

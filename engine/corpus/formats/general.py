@@ -78,7 +78,7 @@ _UNBOUNDED = (
     "max_iterations",
     "max_table_cells",
 )
-_FLAT_DOCUMENT = re.compile(rb"\A\s*<[^\x00]*?<office:document\b")
+_FLAT_DOCUMENT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<[^\x00]*?<office:document\b")
 _MAX_HEAD = 4096  # bytes
 _CONTENT = "content.xml"
 _STYLES = "styles.xml"

@@ -44,8 +44,11 @@ _SPLIT_WORD_OR_CODE = re.compile(
     rf"|(?<![*\w\\])(?P<first>\*{{1,3}})(?P<first_part>{_PART})(?P=first)(?=[^\W\d_])"
     rf"|(?<=[^\W\d_])(?P<later>\*{{1,3}})(?P<later_part>{_PART})(?P=later)(?!\*)"
     # What is lowered or raised, H<sub>2</sub>O, H~2~O and m<sup>2</sup>, and a line break of HTML.
-    r"|<sub>(?P<lowered>[^<>\n]{1,40})</sub>|(?<=\w)~(?P<low>\w{1,9})~"
-    r"|<sup>(?P<raised>[^<>\n]{1,40})</sup>|(?<=\w)\^(?P<high>[\w+-]{1,9})\^|(?P<break><br[ ]?/?>)"
+    # A range such as 9~12~18 is neither, nor are sentences that end in `~`, as in Korean.
+    r"|<sub>(?P<lowered>[^<>\n]{1,40})</sub>"
+    r"|(?<=[A-Za-z)\]])~(?P<low>\d{1,4}|[A-Za-z]{1,9}(?=~(?!\w)))~"
+    r"|<sup>(?P<raised>[^<>\n]{1,40})</sup>|(?<=\w)\^(?P<high>[\w+-]{1,9})\^(?!\w)"
+    r"|(?P<break><br[ ]?/?>)"
     # Other elements of HTML that begin or end within a word: inter<b>lock</b>ing.
     r"|(?<=\w)</?(?:b|i|u|em|strong|(?:mark|span|font)(?:[ ][^<>\n]{1,200})?)>(?=\w)"
     # An escape, user\_id, and a character by its name or number, Gr&uuml;n.

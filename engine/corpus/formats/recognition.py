@@ -71,9 +71,10 @@ _EXCEL_BEFORE_5 = (b"\x09\x00", b"\x09\x02", b"\x09\x04")
 _WORD_BEFORE_6 = (b"\xdb\xa5\x2d\x00", b"\x31\xbe\x00\x00")
 # The beginnings of archives that are empty, or were split into parts that are joined again.
 _OTHER_ZIP_HEADS = (b"PK\x05\x06", b"PK00PK", b"PK\x07\x08")
-# The first field of a mail that has arrived.
+# The first field of a mail that has arrived. People write `Received: 12 boxes`, too.
 _SOURCE_OF_MAIL = re.compile(
-    rb"(?:delivered-to|return-path|received|x-apparently-to):", re.IGNORECASE
+    rb"(?:delivered-to|return-path|x-apparently-to):\s*<?[^\s<>]*[@>]|received:\s*(?:from|by)\s",
+    re.IGNORECASE,
 )
 # The first cell of a line, without control characters, and the tab or semicolon after it.
 _FIRST_CELL = re.compile(rb"[^\x00-\x08\x0e-\x1f\t;]*[\t;]")

@@ -169,6 +169,8 @@ _LOCK_FILE = re.compile(
 )
 # `1700000000.M12P34.host` and `1700000000_1.12345.host:2,S`, mails in a Maildir.
 _MAILDIR_NAME = re.compile(r"\d{9,10}(?:_\d+)?\.[A-Z]?\d\w*\.\S+")
+# Endings of files that also end the names of computers.
+_DOMAINS = frozenset((".cc", ".md", ".org", ".pl", ".py", ".rs", ".sh"))
 # An ending that may name a format. `~` and `#` are those of backups: `notes.txt~`.
 _FORMAT_NAME = re.compile(r"\.(?=.*[a-z])[a-z0-9_~#+]+")
 # Names of programs on web servers, which browsers give to pages and files from there.
@@ -208,8 +210,10 @@ def ending_of(path: str) -> str:
     if not (dot and name and ending):
         return ""
     format_ending = f".{ending.lower()}"
-    # `1234567890.2.csv` is a table, but `.org` may end the name of a mail server.
-    is_file_name = file_name.count(".") == 2 and format_ending in FORMATS
+    # `1234567890.2.final.csv` is a table, but `.org` may end the name of a mail server.
+    may_be_format = format_ending in FORMATS or format_ending in IMAGES
+    may_be_domain = format_ending in _DOMAINS and file_name.count(".") > 2
+    is_file_name = may_be_format and not may_be_domain
     is_numbered = file_name[:9].isdigit() and not is_file_name
     if is_numbered and _MAILDIR_NAME.fullmatch(file_name):
         return ""

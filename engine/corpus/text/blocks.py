@@ -31,6 +31,11 @@ _SPACED_CHARACTERS = re.compile(
 )
 # All of them, and radicals.
 _EASTERN = re.compile("[\u2e80-\ud7a3]")
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+# What stands beside words of a sentence: letters, digits, and the ends of sentences and clauses.
+_OF_SENTENCE = re.compile(r"[\w.,!?~…]")
+_LINE_BLANKS = " \u00a0\u3000"
+_MAX_BLANKS_BESIDE = 8
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
 _MIN_WORDS_OF_SENTENCE = 4
 # Values that recur show a column of categories only if it has at least this many rows.
@@ -343,8 +348,23 @@ def restore_text(text: str) -> str:
 
 
 def _join_characters(match: re.Match[str]) -> str:
-    """Return spaced characters as one word."""
+    """Return spaced characters as one word, but leave words of one syllable in Korean sentences.
+
+    `계 약 서` → `계약서`, but not `잘 할 수 있다`.
+    """
+    if _HANGUL.search(match[0]) and _is_in_sentence(match):
+        return match[0]
     return "".join(match[0].split())
+
+
+def _is_in_sentence(match: re.Match[str]) -> bool:
+    """Return whether other words or the end of a sentence stand beside a match in its line."""
+    text = match.string
+    start, end = match.span()
+    before = text[max(0, start - _MAX_BLANKS_BESIDE) : start].rstrip(_LINE_BLANKS)
+    after = text[end : end + _MAX_BLANKS_BESIDE].lstrip(_LINE_BLANKS)
+    beside = before[-1:] + after[:1]
+    return _OF_SENTENCE.search(beside) is not None
 
 
 def _join_letters(match: re.Match[str]) -> str:

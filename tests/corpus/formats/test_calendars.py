@@ -117,6 +117,7 @@ def test_a_file_without_entries_is_empty(tmp_path: Path) -> None:
         ("DESCRIPTION:<p>Agenda</p>Point one<br>M&uuml;ller", "Agenda\n\nPoint one\nMüller"),
         ("X-ALT-DESC;FMTTYPE=text/html:<html><body>Agenda</body></html>", "Agenda"),
         ("X-ALT-DESC;FMTTYPE=text/html:<b>Agenda</b>\r\nDESCRIPTION:Agenda", "Agenda"),
+        ("X-ALT-DESC;FMTTYPE=text/html:<b>Agenda</b>\r\nDESCRIPTION:\\n", "Agenda"),
     ],
 )
 def test_descriptions_in_html_are_read(tmp_path: Path, lines: str, text: str) -> None:

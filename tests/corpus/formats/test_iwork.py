@@ -134,6 +134,9 @@ def test_a_damaged_member_is_listed_and_what_is_no_document_has_a_reason(tmp_pat
     assert isinstance(document, ReadDocument)
     assert isinstance(left, LeftOut)
     assert (left.member, left.kind) == ("Index/Tables/DataList-2.iwa", "damaged")
+    no_text = member((4, 2001, [(3, 7)]), storage(5, "At dawn."))
+    document = only(opened(tmp_path, "d.pages", office.zipped({"Index/Document.iwa": no_text})))
+    assert document.text == "At dawn."
     with unreadable("encrypted"):
         opened(tmp_path, "b.pages", office.zipped({**PAGES, ".iwph": b"x"}))
     with unreadable("empty"):

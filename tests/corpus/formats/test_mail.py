@@ -585,7 +585,14 @@ def test_recipients_of_a_message_have_their_addresses(tmp_path: Path) -> None:
 
 
 def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) -> None:
-    for start, format in ((b"Delivered-To: bo@quay.example\n", "eml"), (b"", "txt")):
+    starts = (
+        (b"Delivered-To: bo@quay.example\n", "eml"),
+        (b"Return-Path: <>\n", "eml"),
+        (b"Received: from quay.example\n by mx.example; Mon, 3 Mar 2031 10:00:00 +0000\n", "eml"),
+        (b"Received: 12 boxes\n", "txt"),
+        (b"", "txt"),
+    )
+    for start, format in starts:
         (tmp_path / "original_msg.txt").write_bytes(start + PACKED_MAIL)
         (document,) = read_everything(tmp_path / "original_msg.txt", "txt")
         assert isinstance(document, ReadDocument)
@@ -594,8 +601,12 @@ def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) 
 
 def test_lists_of_the_files_of_a_saved_page_are_no_text(tmp_path: Path) -> None:
     listed = part("text/xml", '<xml><o:File HRef="a.css"/></xml>')
+    listed["Content-Location"] = "file:///C:/a_files/filelist.xml"
     page = several("related", part("text/html", "<p>Piers"), listed)
     assert read(tmp_path, page, "a.mhtml") == ("Piers", [])
+    invoice = part("text/xml", "<invoice>4711</invoice>")
+    mail = several("related", part("text/html", "<p>Piers"), invoice)
+    assert read(tmp_path, mail, "a.eml") == ("Piers\n\n<invoice>4711</invoice>", [])
 
 
 def attached(name: str, **fields: str) -> Message:

@@ -359,5 +359,6 @@ def test_opendocument_in_a_single_file_is_read(
         f"<office:master-styles><style:master-page>{header}</style:master-page>"
         f"</office:master-styles><office:body>{body}</office:body></office:document>"
     )
-    document = only(opened(tmp_path, name, content.encode()))
-    assert (document.title, document.text) == ("Harbour plan", text)
+    for encoding in ("utf-8", "utf-8-sig"):
+        document = only(opened(tmp_path, name, content.encode(encoding)))
+        assert (document.title, document.text) == ("Harbour plan", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from engine.core.records import Kind, ReadDocument
 from engine.corpus.formats import UnreadableFileError, find_reader
 from engine.corpus.formats.markdown import find_headings
 from engine.corpus.formats.opening import read_everything
+from engine.corpus.formats.plain.markup import find_headings as find_marked_headings
 
 
 def read(tmp_path: Path, name: str, data: bytes | str) -> ReadDocument:
@@ -90,6 +92,8 @@ def test_a_file_that_cannot_be_opened_is_distinguished_from_one_that_holds_no_te
         ("with_bo.txt", "12.03.31, 14:22 - Anna: Hello", "With bo"),
         ("_chat.txt", "[12.03.31, 14:22:31] Anna: Hello", "Chat"),
         ("a.txt", "10:30 Meeting with Bo", "10:30 Meeting with Bo"),
+        ("a.txt", "12.03.2031 10:15 Board\n\nAda opens.", "12.03.2031 10:15 Board"),
+        ("pumps.txt", "12.03.2031 10:15 Start\n12.03.2031 10:16 Stop", "Pumps"),
         ("c.md", "# The *first* [one](http://x)\n\ntext\n# Second", "The first one"),
         ("d.md", "## Only two\ntext", "D"),
         ("e.md", '---\ntitle: "Front: matter"\ntags: [a]\n---\n# Heading\n', "Front: matter"),
@@ -132,6 +136,8 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
             "5 m<sup>2</sup>, surety<sup>1</sup>, x^2^, 2^8 and 2^9",
             "5 m², surety¹, x², 2^8 and 2^9",
         ),
+        ("9~12~18 Uhr, 2^10^3, a~b~c, log~10~", "9~12~18 Uhr, 2^10^3, a~b~c, log10"),
+        ("안녕하세요~반가워요~ 东京~大阪~京都", "안녕하세요~반가워요~ 东京~大阪~京都"),
         ("inter<b>lock</b>ing, a <b>b</b>, a<b and c>d", "interlocking, a <b>b</b>, a<b and c>d"),
         ("| one<br>two<br/>three |", "| one two three |"),
         ("`H<sub>2</sub>O`", "`H<sub>2</sub>O`"),
@@ -304,6 +310,16 @@ def test_titles_of_texts_that_are_marked_up(
         ('langid = {ngerman}, title = "Optimal control"',) * 2,
         (r'\usepackage[ngerman,english]{babel} "Under load"',) * 2,
         (r"a \\-5 \\o b",) * 2,
+        (r'The "self"-aware pump, x""y, 5"=five',) * 2,
+        (
+            "\\begin{lstlisting}\nx = 'it\\'s' + \"\\.txt\"\n\\end{lstlisting} \\'etude",
+            "\\begin{lstlisting}\nx = 'it\\'s' + \"\\.txt\"\n\\end{lstlisting} étude",
+        ),
+        (
+            r"\verb|\'a| \lstinline[a=C]!\"a! \'a",
+            r"\verb|\'a| \lstinline[a=C]!\"a! á",
+        ),
+        ("\\begin{tabbing}\nName\\=Age \\' x\n\\end{tabbing}",) * 2,
     ],
 )
 def test_letters_that_latex_writes_as_commands_are_read(
@@ -350,3 +366,14 @@ def test_headings_of_texts_that_are_marked_up(
     for heading in document.headings:
         line = document.text[heading.start :].partition("\n")[0]
         assert heading.title.split()[0] in line
+
+
+def test_a_heading_without_an_end_takes_little_memory(tmp_path: Path) -> None:
+    text = "\\section{" + "pelican " * 2**16
+    tracemalloc.start()
+    try:
+        assert not list(find_marked_headings(text, tmp_path / "a.tex"))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * len(text)

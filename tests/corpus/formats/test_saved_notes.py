@@ -12,6 +12,7 @@ from fixtures.errors import unreadable
 from fixtures.read_files import only, opened
 
 from engine.core.records import ReadDocument
+from engine.corpus.formats import LeftOut
 
 PICTURE = "iVBORw0KGgo" * 50
 
@@ -76,6 +77,22 @@ def test_notes_of_evernote_are_documents_with_their_files(tmp_path: Path) -> Non
     assert note.text == "Kai & Kran\n\nDer Kran dreht\n\nnicht."
     assert (file.member, file.text.split()[:2]) == ("Kai & Kran/plan.txt", ["The", "pelican"])
     assert (other.member, other.text) == ("note 2", "Zwei")
+
+
+def test_files_of_a_note_without_a_name_or_with_damaged_data_lose_nothing_else(
+    tmp_path: Path,
+) -> None:
+    unnamed = "<resource><data>VGhlIGhlcm9u</data><mime>text/plain</mime></resource>"
+    damaged = "<resource><data>ü</data><mime>application/pdf</mime></resource>"
+    note = f"<note><title>Kai</title><content>Eins</content>{damaged}{unnamed}</note>"
+    found = opened(tmp_path, "a.enex", f"<en-export>{note}</en-export>".encode())
+    documents = [one for one in found if isinstance(one, ReadDocument)]
+    assert [(one.member, one.text) for one in documents] == [
+        ("Kai", "Kai\n\nEins"),
+        ("Kai/attachment.txt", "The heron"),
+    ]
+    (left,) = [one for one in found if isinstance(one, LeftOut)]
+    assert (left.member, left.kind) == ("Kai/attachment.pdf", "empty")
 
 
 @pytest.mark.parametrize(

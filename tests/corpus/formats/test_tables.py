@@ -290,6 +290,8 @@ def test_cells_are_parted_as_spreadsheets_do(content: str, text: str) -> None:
 
 
 HASHES = ("0a1b2c3d" * 8, "9f8e7d6c" * 8, "5a6b7c8d" * 8)
+GENE = "GATTACA" * 40
+FOLDER = "/home/ada/" + "Contracts_2031/Drafts-of-March/" * 8
 
 
 @pytest.mark.parametrize(
@@ -298,8 +300,10 @@ HASHES = ("0a1b2c3d" * 8, "9f8e7d6c" * 8, "5a6b7c8d" * 8)
         ("a.csv", "Name,Ort\nM&uuml;ller &amp; S&#246;hne,K&ouml;ln", "Müller & Söhne | Köln"),
         ("a.json", '{"name": "M&uuml;ller", "a": "x&y; R&D; a=1&copy=2"}', "R&D; a=1&copy=2"),
         ("a.json", '{"name": "J\\u00c3\\u00bcrgen"}', "name: Jürgen"),
-        ("a.json", '{"name": "%s"}' % ("QUJD" * 80), ""),
-        ("a.json", '{"name": "%sContract terms"}' % (("QUJ4" * 18 + " ") * 3), "Contract terms"),
+        ("a.json", '{"name": "%s"}' % ("Qj1D" * 80), ""),
+        ("a.json", '{"name": "%sContract terms"}' % (("Qj14" * 18 + " ") * 3), "Contract terms"),
+        ("a.json", json.dumps({"name": GENE}), GENE),
+        ("a.json", json.dumps({"name": FOLDER}), FOLDER),
         ("a.json", json.dumps({"name": " ".join(HASHES)}), " ".join(HASHES)),
     ],
 )

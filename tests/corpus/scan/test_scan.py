@@ -485,6 +485,8 @@ MAIL = b"From: Ada <a@b.example>\r\nSubject: x\r\n\r\nHello."
         ("cur/1700000000.M1P2.mail.example.org,S=12,W=13:2,RS", MAIL, "eml"),
         ("new/1700000000_1.12345.mail.example.org", MAIL, "eml"),
         ("2031113012.2.csv", b"a,b", "csv"),
+        ("2031113012.03.2031.final.csv", b"a,b", "csv"),
+        ("1700000000.123456.jpg", b"\xff\xd8\xff", "jpg"),
         ("plan.pdf(1)", b"%PDF-1.4", "pdf"),
         ("index.php?id=12", b"<!DOCTYPE html><p>a", "html"),
         ("show.aspx", b"<html><p>a", "html"),
@@ -497,7 +499,8 @@ def test_names_that_servers_give_name_no_format(
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
-    assert [(file.path, file.format) for file in scan([tmp_path]).files] == [(name, format)]
+    files = scan([tmp_path], pictures=True).files
+    assert [(file.path, file.format) for file in files] == [(name, format)]
 
 
 def test_programs_of_servers_and_backups_are_not_read(tmp_path: Path) -> None:

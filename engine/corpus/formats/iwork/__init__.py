@@ -223,7 +223,7 @@ def _add_object(
         elif storage_kind == _NOTE:
             target = texts.notes
         for key, value in fields:
-            if key == 3:
+            if key == 3 and isinstance(value, bytes):
                 target += _read_lines(value)
 
 

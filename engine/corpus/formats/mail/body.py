@@ -73,8 +73,9 @@ class MailBody:
             if kind == "multipart/alternative":
                 texts = _choose_forms(inner, texts)
             return "\n\n".join(filter(None, texts))
-        is_resource = kind in _PAGE_RESOURCES or (kind == "text/xml" and within == _PAGE)
-        if is_resource or is_decoration:
+        # Word saves lists of a page's files as XML; that of a mail without a place is its content.
+        is_list = kind == "text/xml" and within == _PAGE and "Content-Location" in part
+        if kind in _PAGE_RESOURCES or is_list or is_decoration:
             self.part_ids.add(id(part))
             return ""
         if kind.startswith(("text/", "multipart/")) and kind not in _READ_AS_FILES:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import binascii
 from base64 import b64decode
 from collections.abc import Iterator
+from mimetypes import guess_extension
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +57,14 @@ READER = EvernoteReader()
 
 
 def _read_resource(resource: Any) -> Member | None:
-    """Return the file in a resource, None if it has no name, as pictures within a text."""
+    """Return the file in a resource, None for a picture without a name, as within a text."""
     name = clean_line(resource.findtext("resource-attributes/file-name") or "")
     if not name:
-        return None
+        media_type = resource.findtext("mime") or ""
+        if media_type.startswith("image/"):
+            return None
+        name = f"attachment{guess_extension(media_type) or ''}"
     try:
         return Member(name, b64decode(resource.findtext("data") or ""))
-    except binascii.Error:
+    except ValueError:
         return Member(name, b"")

@@ -70,6 +70,8 @@ _MARKS = {
     "\u02db": "\u0328",
 }
 _ACCENT = re.compile(f"[{''.join(_MARKS)}]")
+# The cedilla and the ogonek.
+_BELOW_LETTERS = "\u00b8\u02db"
 # Letters that are drawn without their dots below an accent.
 _WITH_DOT = {"\u0131": "i", "\u0237": "j"}
 _MAX_ACCENTS = 2000  # of a page
@@ -201,10 +203,12 @@ class PageText:
         left, bottom, right, top = self._text_page.read_box(accent)
         x = (left + right) / 2
         size = float(self._raw.FPDFText_GetFontSize(self._page, accent))
-        for y in (bottom - _TO_LETTER * size, top + _TO_LETTER * size):
-            base = int(self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _INSIDE, _INSIDE))
-            if base >= 0 and base != accent and self._stands_over(accent, base):
-                return base
+        y = bottom - _TO_LETTER * size
+        if self.letters[accent] in _BELOW_LETTERS:
+            y = top + _TO_LETTER * size
+        base = int(self._raw.FPDFText_GetCharIndexAtPos(self._page, x, y, _INSIDE, _INSIDE))
+        if base >= 0 and base != accent and self._stands_over(accent, base):
+            return base
         return -1
 
     def _drop_accent(self, accent: int, base: int) -> None:
@@ -233,11 +237,18 @@ class PageText:
                 self.letters[index] = ""
 
     def _stands_over(self, accent: int, base: int) -> bool:
-        """Return whether the middle of an accent is over or below a letter, and near it."""
+        """Return whether an accent is near a letter, at the side where its kind belongs.
+
+        A sign such as ` in code may stand right below a letter of the line before.
+        """
         left, bottom, right, top = self._read_turned_box(accent)
         base_left, base_bottom, base_right, base_top = self._read_turned_box(base)
         height = base_top - base_bottom
-        is_near = bottom < base_top + height and top > base_bottom - height
+        middle = (base_bottom + base_top) / 2
+        if self.letters[accent] in _BELOW_LETTERS:
+            is_near = base_bottom - height < top < middle
+        else:
+            is_near = middle < bottom < base_top + height
         return is_near and base_left < (left + right) / 2 < base_right
 
     def _are_close(self, before: int, after: int) -> bool:

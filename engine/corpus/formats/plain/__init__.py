@@ -70,8 +70,13 @@ _CODE_PAGES_OF_NAMES = (
 )
 """The Windows and DOS code pages of names in archives."""
 _DOS_CODE_PAGES = ("cp437", "cp850", "cp852", "cp866", "cp857", "cp860", "cp862", "cp737")
-# A line or area of a frame in a text of DOS. Elsewhere it would be a letter that follows itself.
-_FRAME = re.compile(rb"([\xb0-\xb2\xc4\xcd\xdb\xdc\xdf])\1{3,}")
+# The border of a frame in a text of DOS, from corner to corner, or a line between blanks. Shorter
+# runs are letters in other encodings, such as the strokes that stretch words in Arabic.
+_FRAME = re.compile(
+    rb"[\xc0\xc3\xc6-\xc9\xcc\xd3-\xd6\xda][\xc4\xcd]{4}"
+    rb"[\xc1\xc2\xc4\xc5\xca\xcb\xcd-\xd2\xd7\xd8]*[\xb4-\xb9\xbb-\xbf\xd9]"
+    rb"|(?<![\x80-\xff])([\xc4\xcd])\1{9,}(?![\x80-\xff])"
+)
 # Blanks in place of the parts of frames that all these code pages have.
 _FRAME_BYTES = bytes.fromhex("b0b1b2b3b4b9babbbcbfc0c1c2c3c4c5c8c9cacbcccdced9dadbdcdf")
 _WITHOUT_FRAMES = bytes.maketrans(_FRAME_BYTES, b" " * len(_FRAME_BYTES))
@@ -105,8 +110,10 @@ _TERMINAL_ORDER = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 # and encoded again: `Ã¼` in place of `ü`.
 _ENCODED_TWICE = re.compile("[\u00c2-\u00f4][\u0080-\u00bf\u0152-\u0178\u0192\u02c6-\u20ac\u2122]")
 # A picture within a text: `data:image/png;base64,iVBOR…`; JSON may put a backslash before `/`.
+# A group that is repeated for each character takes 160 bytes of memory for each of them.
 _DATA_ADDRESS = re.compile(
-    r"data:[\w.+-]+\\?/[\w.+-]+(?:;[\w.=-]+)*;base64,(?:[A-Za-z0-9+/=_-]|\\/){100,}"
+    r"data:[\w.+-]+\\?/[\w.+-]+(?:;[\w.=-]+)*;base64,"
+    r"(?=(?:[A-Za-z0-9+/=_-]|\\/){100})(?:[A-Za-z0-9+/=_-]++|\\/)++"
 )
 # A file in base64: many characters without a blank, or several lines of such.
 _PACKED = re.compile(
@@ -115,6 +122,12 @@ _PACKED = re.compile(
     r"|(?:[A-Za-z0-9+/_-]{60,}\s+){3,}(?:[A-Za-z0-9+/_-]*=+|[A-Za-z0-9+/_-]+\Z)?)"
 )
 _MIN_PACKED = 200  # characters
+# A longer value is nothing that a person reads, whatever it is.
+_MAX_SEQUENCE = 10_000
+_KINDS_OF_BASE64 = (re.compile("[A-Z]"), re.compile("[a-z]"), re.compile(r"\d"))
+# Small letters that follow each other, and the largest share of them in base64: 8 % on average.
+_WORD_IN_RUN = re.compile("[a-z]{4,}")
+_MAX_IN_WORDS = 0.3
 _CODECS_BY_LABEL = {
     "iso-8859-1": "cp1252",
     "latin-1": "cp1252",
@@ -229,18 +242,22 @@ def _clean_text(text: str, path: Path) -> str:
 
 
 def drop_packed_files(text: str) -> str:
-    """Return a value without the files in base64 in it."""
+    """Return a value without files in base64 and other long data that no person reads."""
     if len(text) < _MIN_PACKED:
         return text
     return _PACKED.sub(lambda match: "" if _is_packed(match[0]) else match[0], text)
 
 
 def _is_packed(run: str) -> bool:
-    """Return whether characters may be base64: numbers, lists of hashes and sequences are not."""
-    if run.isdigit():
-        return False
-    has_lines = any(map(str.isspace, run))
-    return not (has_lines and (run.isupper() or run.islower()))
+    """Return whether characters may be base64: hashes, sequences of genes and paths are not.
+
+    In base64, capitals, small letters and digits alternate.
+    """
+    if len(run) > _MAX_SEQUENCE:
+        return True
+    has_all_kinds = all(kind.search(run) for kind in _KINDS_OF_BASE64)
+    in_words = sum(map(len, _WORD_IN_RUN.findall(run)))
+    return has_all_kinds and in_words <= _MAX_IN_WORDS * len(run)
 
 
 def _check_control_characters(text: str, path: Path) -> None:

@@ -28,7 +28,7 @@ _HEADINGS = {
     ),
     ".tex": re.compile(
         r"^[ \t]*\\(?P<command>part|chapter|(?:sub){0,2}section)\*?(?:\[[^\]\n]*\])?"
-        r"\{(?P<title>(?:[^{}\n]|\{[^{}\n]*\})+)\}",
+        r"\{(?P<title>(?:[^{}\n]++|\{[^{}\n]*\})+)\}",
         re.MULTILINE,
     ),
 }
@@ -52,7 +52,8 @@ _COMMAND = re.compile(r"\\\\(?:\[[^\]]*\])?|\\[A-Za-z]+\*?|[{}]|~")
 def find_title(text: str, path: Path) -> str:
     """Return the title that a text names or begins with, else one made from the file's name.
 
-    The first line is a title if it is short, holds a letter and does not begin with a time.
+    The first line is a title if it is short and holds a letter. In logs and chats, where more lines
+    begin with a time, it is none.
     """
     ending = ending_of(path.name)
     beginning = text[:_BEGINNING]
@@ -65,8 +66,9 @@ def find_title(text: str, path: Path) -> str:
             title = next((heading.title for heading in find_headings(beginning, path)), "")
     elif ending in _TEXT_ENDINGS or names_no_format(ending):
         # `splitlines` also splits at the form feeds that old programs write between pages.
-        title = next((line for line in beginning.splitlines() if line.strip()), "")
-        if _MOMENT.match(title):
+        lines = [line for line in beginning.splitlines() if line.strip()]
+        title = next(iter(lines), "")
+        if _MOMENT.match(title) and (len(lines) == 1 or any(map(_MOMENT.match, lines[1:]))):
             title = ""
     title = " ".join(title.split())
     if len(title) > _MAX_TITLE_LENGTH or not any(map(str.isalpha, title)):

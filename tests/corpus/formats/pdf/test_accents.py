@@ -47,6 +47,8 @@ def page_of(drawn: bytes, *, rotate: int = 0) -> str:
         # A letter and a raised accent as separate texts.
         (b"(die)Tj 17.5 2.2 Td (\x7f)Tj -2 -2.2 Td (Ubung und mehr)Tj", "die Übung und mehr"),
         (b"(Gr)Tj 11.3 0 Td (\x7f)Tj -.75 0 Td (o\x19e)Tj", "Größe"),
+        # Code in close lines, with signs right below letters.
+        (b"8 TL (aaaaaaaaaa)Tj T* (x \x12y\x12 or \x12z\x12)Tj", "aaaaaaaaaa\nx `y` or `z`"),
         # Signs that stand alone: apostrophes that somebody typed, and degrees.
         (b"(l\x13avion, geht\x13s, 30\x17C, \x7f a)Tj", "l´avion, geht´s, 30˚C, ¨ a"),
     ],
