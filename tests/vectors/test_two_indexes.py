@@ -211,8 +211,8 @@ stage_here(Path(sys.argv[1]), "embed")
 }
 
 
-def searcher_scores(result: Any) -> dict[int, float]:
-    return {hit.chunk_id: hit.rankers["semantic"].score for hit in result.hits}
+def searcher_scores(found: Any) -> dict[int, float]:
+    return {hit.chunk_id: hit.rankers["semantic"].score for hit in found.hits}
 
 
 @pytest.mark.parametrize("gone", ["cut", "missing"])
@@ -232,19 +232,19 @@ def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
         folder.rename(folder.with_name(".tmp-moved"))
     with pytest.raises(DamagedError):
         check(two_encoders)
-    expected = similarities(two_encoders, BASE, QUERY)
+    wanted = similarities(two_encoders, BASE, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(two_encoders, mode).values()), sorted(expected.values()), atol=2e-3
+            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
         )
     with closing(Searcher(two_encoders)) as searcher:
-        result = searcher.search(Search(QUERY, "semantic"))
-        assert len(result.hits) == 4
-        assert result.commands == ("embed",)
+        found = searcher.search(Search(QUERY, "semantic"))
+        assert len(found.hits) == 4
+        assert found.commands == ("embed",)
         assert embed(two_encoders)["embedded"] == 0
         repaired = searcher.search(Search(QUERY, "semantic"))
     assert repaired.commands == ()
-    assert searcher_scores(repaired) != searcher_scores(result), (
+    assert searcher_scores(repaired) != searcher_scores(found), (
         "the repaired index is used without a new start"
     )
     check(two_encoders)
@@ -265,10 +265,10 @@ def test_back_to_one_encoder_the_second_index_goes(two_encoders: ProjectFolder) 
     sweep(two_encoders)
     assert artifact_of(two_encoders, SemanticVectorsInfo) is None
     assert len(vector_folders(two_encoders)) == 1
-    expected = similarities(two_encoders, ON_BOTH, QUERY)
+    wanted = similarities(two_encoders, ON_BOTH, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(two_encoders, mode).values()), sorted(expected.values()), atol=2e-3
+            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
         )
 
 
@@ -342,12 +342,10 @@ def test_changed_documents_are_added_to_both_indexes(two_encoders: ProjectFolder
     change_documents(two_encoders)
     assert embed(two_encoders)["embedded"] == 4, "two new chunks by each encoder"
     for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
-        scores = scores_of(two_encoders, mode)
-        expected = similarities(two_encoders, chosen, QUERY)
-        assert scores.keys() == expected.keys()
-        np.testing.assert_allclose(
-            [scores[key] for key in expected], [*expected.values()], atol=2e-3
-        )
+        found = scores_of(two_encoders, mode)
+        wanted = similarities(two_encoders, chosen, QUERY)
+        assert found.keys() == wanted.keys()
+        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
 
 
 def test_chunks_that_the_second_index_still_names_are_kept_until_it_is_made(
