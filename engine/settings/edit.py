@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -42,7 +41,9 @@ def apply_changes(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[s
     `changes`: "section.key" → value, or None to remove the key; a name without a dot means a whole
     section. Raises SettingsError for the removal of an unknown key.
     """
-    result = copy.deepcopy(dict(data))
+    result: dict[str, Any] = {}
+    for name, table in data.items():
+        result[name] = dict(table) if isinstance(table, dict) else table
     for dotted, value in changes.items():
         section, dot, key = dotted.partition(".")
         table = result

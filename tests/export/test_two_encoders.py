@@ -23,12 +23,12 @@ from fixtures.two_encoders import (
     ON_QUERIES,
     OTHER,
     QUERY,
+    Embedded,
     artifact_of,
     choose,
-    embed,
+    embedded,
     encoder_of,
     similarities,
-    two_encoders,
     two_encoders_built,
 )
 
@@ -47,7 +47,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import InUseInfo, SemanticVectorsInfo, VectorsInfo
 from engine.search.searcher import Searcher
 
-__all__ = ["two_encoders", "two_encoders_built"]
+__all__ = ["embedded", "two_encoders_built"]
 
 TEXTS = ["who repairs the roof?", "Pressure on the wing", "é"]
 
@@ -61,12 +61,6 @@ def no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdict, "verdict_of", lambda _: SimpleNamespace(modes=()))
 
 
-def made_for(project: ProjectFolder, semantic: InUseInfo, hybrid: InUseInfo) -> ProjectFolder:
-    choose(project, semantic, hybrid, share=0.6)
-    embed(project)
-    return project
-
-
 def folders_in(path: Path) -> set[str]:
     return {one.name for one in path.iterdir() if one.is_dir()}
 
@@ -77,9 +71,9 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def test_each_mode_has_its_model_and_the_manifest_names_both(
-    two_encoders: ProjectFolder, tmp_path: Path
+    embedded: Embedded, tmp_path: Path
 ) -> None:
-    project = made_for(two_encoders, ON_BOTH, BASE)
+    project = embedded(ON_BOTH, BASE)
     made = export_project(project, tmp_path / "taken", ["model", "vectors"])
     assert folders_in(made.folder) == {"model", "semantic-model", "vectors", "semantic-vectors"}
     for name, chosen in (("model", BASE), ("semantic-model", ON_BOTH)):
@@ -114,9 +108,9 @@ def test_each_mode_has_its_model_and_the_manifest_names_both(
 
 
 def test_one_encoder_for_both_modes_leaves_an_export_as_it_was(
-    two_encoders: ProjectFolder, tmp_path: Path
+    embedded: Embedded, tmp_path: Path
 ) -> None:
-    project = made_for(two_encoders, ON_BOTH, ON_BOTH)
+    project = embedded(ON_BOTH, ON_BOTH)
     made = export_project(project, tmp_path / "taken", ["model", "vectors"])
     assert folders_in(made.folder) == {"model", "vectors"}
     assert "semantic_encoder" not in manifest_of(made.folder)
@@ -137,13 +131,13 @@ def test_one_encoder_for_both_modes_leaves_an_export_as_it_was(
     ids=["queries in semantic search", "queries in hybrid search", "two adapters"],
 )
 def test_folders_say_which_mode_they_are_of(
-    two_encoders: ProjectFolder,
+    embedded: Embedded,
     tmp_path: Path,
     semantic: InUseInfo,
     hybrid: InUseInfo,
     names: dict[str, InUseInfo],
 ) -> None:
-    project = made_for(two_encoders, semantic, hybrid)
+    project = embedded(semantic, hybrid)
     made = export_project(project, tmp_path / "taken", ["model"])
     assert folders_in(made.folder) == {*names}
     for name, chosen in names.items():
@@ -155,19 +149,19 @@ def test_folders_say_which_mode_they_are_of(
 
 
 def test_an_evaluation_that_is_not_embedded_yet_is_not_exported(
-    two_encoders: ProjectFolder, tmp_path: Path
+    embedded: Embedded, tmp_path: Path
 ) -> None:
-    project = made_for(two_encoders, BASE, BASE)
+    project = embedded(BASE, BASE)
     choose(project, ON_BOTH, BASE)
     with fails(NotBuiltError, "index-outdated"):
         export_project(project, tmp_path / "taken", ["model"])
 
 
 @needs_pyarrow
-def test_parquet_has_a_column_for_each_mode(two_encoders: ProjectFolder, tmp_path: Path) -> None:
+def test_parquet_has_a_column_for_each_mode(embedded: Embedded, tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    project = made_for(two_encoders, ON_BOTH, BASE)
+    project = embedded(ON_BOTH, BASE)
     folder = export_project(project, tmp_path / "taken", ["parquet"]).folder / "parquet"
     rows = parquet.read_table(folder / "chunks.parquet").to_pylist()
     for column, chosen in (("vector", BASE), ("semantic_vector", ON_BOTH)):
@@ -205,13 +199,13 @@ def run_readme(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> dict[
     ],
 )
 def test_each_mode_is_searched_elsewhere_as_here(
-    two_encoders: ProjectFolder,
+    embedded: Embedded,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     target: str,
     semantic: InUseInfo,
 ) -> None:
-    project = made_for(two_encoders, semantic, BASE)
+    project = embedded(semantic, BASE)
     with listening(LocalApi([str(project.path)]).answer) as server:
         for mode in ("hybrid", "semantic"):
             project.change_settings({"search.mode": mode, "search.named_documents": False})
@@ -231,9 +225,9 @@ def test_each_mode_is_searched_elsewhere_as_here(
 
 @pytest.mark.parametrize("search_only", [False, True], ids=["whole", "search only"])
 def test_a_bundle_searches_in_both_modes(
-    two_encoders: ProjectFolder, tmp_path: Path, search_only: bool
+    embedded: Embedded, tmp_path: Path, search_only: bool
 ) -> None:
-    project = made_for(two_encoders, ON_BOTH, BASE)
+    project = embedded(ON_BOTH, BASE)
     bundle_project(project, tmp_path / "it.bundle", search_only=search_only)
     there = ProjectFolder(unbundle(tmp_path / "it.bundle", str(tmp_path / "there")).folder)
     assert len([*(there.path / "vectors").iterdir()]) == 2
@@ -246,9 +240,9 @@ def test_a_bundle_searches_in_both_modes(
 
 
 def test_a_bundle_names_its_own_copy_of_the_model_for_both(
-    two_encoders: ProjectFolder, tmp_path: Path
+    embedded: Embedded, tmp_path: Path
 ) -> None:
-    project = made_for(two_encoders, ON_BOTH, BASE)
+    project = embedded(ON_BOTH, BASE)
     bundle_project(project, tmp_path / "it.bundle", with_model=True)
     there = ProjectFolder(unbundle(tmp_path / "it.bundle", str(tmp_path / "there")).folder)
     for kind in (VectorsInfo, SemanticVectorsInfo):
@@ -258,9 +252,9 @@ def test_a_bundle_names_its_own_copy_of_the_model_for_both(
 
 
 def test_the_local_api_embeds_for_the_mode_that_a_model_or_the_request_names(
-    two_encoders: ProjectFolder,
+    embedded: Embedded,
 ) -> None:
-    project = made_for(two_encoders, ON_BOTH, BASE)
+    project = embedded(ON_BOTH, BASE)
     name = project.path.name
     vectors = artifact_of(project, VectorsInfo)
     semantic = artifact_of(project, SemanticVectorsInfo)
@@ -302,8 +296,8 @@ def test_the_local_api_embeds_for_the_mode_that_a_model_or_the_request_names(
     assert status == 400
 
 
-def test_an_assistant_is_told_both_encoders(two_encoders: ProjectFolder) -> None:
-    project = made_for(two_encoders, ON_BOTH, BASE)
+def test_an_assistant_is_told_both_encoders(embedded: Embedded) -> None:
+    project = embedded(ON_BOTH, BASE)
     semantic = artifact_of(project, SemanticVectorsInfo)
     assert semantic is not None
     tools = ProjectTools([str(project.path)])
@@ -320,8 +314,8 @@ def test_an_assistant_is_told_both_encoders(two_encoders: ProjectFolder) -> None
 
 @pytest.mark.parametrize(("semantic", "subjects"), [(ON_BOTH, 2), (ON_QUERIES, 2), (BASE, 1)])
 def test_the_doctor_looks_at_each_index(
-    two_encoders: ProjectFolder, semantic: InUseInfo, subjects: int
+    embedded: Embedded, semantic: InUseInfo, subjects: int
 ) -> None:
-    project = made_for(two_encoders, semantic, BASE)
+    project = embedded(semantic, BASE)
     findings = examine_vector_index(project)
     assert [one.state for one in findings] == ["good"] * subjects

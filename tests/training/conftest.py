@@ -38,7 +38,7 @@ def data(tiny: ModelFolder) -> TrainingData:
     from engine.encoders.transformer import TransformerEncoder
 
     rng = np.random.default_rng(0)
-    chunks = [" ".join(rng.choice(WORDS, rng.integers(4, 30))) for _ in range(200)]
+    chunks = [" ".join(rng.choice(WORDS, rng.integers(4, 16))) for _ in range(200)]
     positives = rng.integers(0, 200, 100)
     queries = [" ".join(rng.choice(chunks[p].split(), 4)) for p in positives]
     overlap = np.array(
@@ -66,12 +66,12 @@ def data(tiny: ModelFolder) -> TrainingData:
 def recipe() -> TrainingConfig:
     return TrainingConfig(
         steps=12,
-        queries_per_step=8,
+        queries_per_step=4,
         negatives_per_query=1,
         learning_rate=3e-3,
         eval_every=4,
         patience=9,
-        heldout_pool=60,
+        heldout_pool=40,
         checkpoint_every=3,
         micro_batch_tokens=256,
     )

@@ -118,6 +118,7 @@ def with_random_base(data: TrainingData) -> TrainingData:
     return replace(data, base_queries=queries, base_chunks=chunks, base_heldout=heldout)
 
 
+@pytest.mark.warm
 @pytest.mark.parametrize(
     ("kind", "graphs"),
     [

@@ -19,7 +19,7 @@ RECIPE = TrainingConfig(
     steps=60,
     eval_every=20,
     queries_per_step=16,
-    learning_rate=5e-3,
+    learning_rate=2e-2,
     heldout_pool=60,
     patience=9,
 )

@@ -253,7 +253,7 @@ def test_pt_that_finds_nothing_better_makes_no_adapter(
     tiny: ModelFolder, data: TrainingData, masked: TrainingConfig, tmp_path: Path
 ) -> None:
     copies = replace(data, heldout_queries=[data.chunks[p] for p in data.heldout_positives])
-    config = replace(masked, pretrain_learning_rate=0.1, heldout_pool=200)
+    config = replace(masked, pretrain_learning_rate=0.3, heldout_pool=200)
     result, reason = learn(context([]), tiny, copies, config, CPU, tmp_path)
     assert result is None
     assert "of 10" in reason

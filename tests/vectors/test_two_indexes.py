@@ -24,9 +24,11 @@ from fixtures.two_encoders import (
     ON_QUERIES,
     OTHER,
     QUERY,
+    Embedded,
     artifact_of,
     choose,
     embed,
+    embedded,
     similarities,
     two_encoders,
     two_encoders_built,
@@ -45,7 +47,7 @@ from engine.runs.pipeline import load_stage, stage_status
 from engine.search.loaded import LoadedProject
 from engine.search.searcher import Searcher
 
-__all__ = ["two_encoders", "two_encoders_built"]
+__all__ = ["embedded", "two_encoders", "two_encoders_built"]
 
 
 def scores_of(project: ProjectFolder, mode: Any) -> dict[int, float]:
@@ -217,58 +219,56 @@ def searcher_scores(found: Any) -> dict[int, float]:
 
 @pytest.mark.parametrize("gone", ["cut", "missing"])
 def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
-    two_encoders: ProjectFolder, gone: str
+    embedded: Embedded, gone: str
 ) -> None:
-    choose(two_encoders, ON_BOTH, BASE)
-    embed(two_encoders)
-    second = artifact_of(two_encoders, SemanticVectorsInfo)
-    first = artifact_of(two_encoders, VectorsInfo)
+    project = embedded(ON_BOTH, BASE)
+    second = artifact_of(project, SemanticVectorsInfo)
+    first = artifact_of(project, VectorsInfo)
     assert second is not None
     assert first is not None
-    folder = two_encoders.path / second.folder
+    folder = project.path / second.folder
     if gone == "cut":
         next(folder.glob("part-*.vec")).write_bytes(b"")
     else:
         folder.rename(folder.with_name(".tmp-moved"))
     with pytest.raises(DamagedError):
-        check(two_encoders)
-    wanted = similarities(two_encoders, BASE, QUERY)
+        check(project)
+    wanted = similarities(project, BASE, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
+            sorted(scores_of(project, mode).values()), sorted(wanted.values()), atol=2e-3
         )
-    with closing(Searcher(two_encoders)) as searcher:
+    with closing(Searcher(project)) as searcher:
         found = searcher.search(Search(QUERY, "semantic"))
         assert len(found.hits) == 4
         assert found.commands == ("embed",)
-        assert embed(two_encoders)["embedded"] == 0
+        assert embed(project)["embedded"] == 0
         repaired = searcher.search(Search(QUERY, "semantic"))
     assert repaired.commands == ()
     assert searcher_scores(repaired) != searcher_scores(found), (
         "the repaired index is used without a new start"
     )
-    check(two_encoders)
-    adapted = similarities(two_encoders, ON_BOTH, QUERY)
+    check(project)
+    adapted = similarities(project, ON_BOTH, QUERY)
     np.testing.assert_allclose(
-        sorted(scores_of(two_encoders, "semantic").values()), sorted(adapted.values()), atol=2e-3
+        sorted(scores_of(project, "semantic").values()), sorted(adapted.values()), atol=2e-3
     )
 
 
-def test_back_to_one_encoder_the_second_index_goes(two_encoders: ProjectFolder) -> None:
-    choose(two_encoders, ON_BOTH, BASE)
-    embed(two_encoders)
-    sweep(two_encoders)
-    assert len(vector_folders(two_encoders)) == 2
-    choose(two_encoders, ON_BOTH, ON_BOTH)
-    assert state_of(two_encoders) == "stale"
-    assert embed(two_encoders)["embedded"] == 0, "what the second index holds is not embedded again"
-    sweep(two_encoders)
-    assert artifact_of(two_encoders, SemanticVectorsInfo) is None
-    assert len(vector_folders(two_encoders)) == 1
-    wanted = similarities(two_encoders, ON_BOTH, QUERY)
+def test_back_to_one_encoder_the_second_index_goes(embedded: Embedded) -> None:
+    project = embedded(ON_BOTH, BASE)
+    sweep(project)
+    assert len(vector_folders(project)) == 2
+    choose(project, ON_BOTH, ON_BOTH)
+    assert state_of(project) == "stale"
+    assert embed(project)["embedded"] == 0, "what the second index holds is not embedded again"
+    sweep(project)
+    assert artifact_of(project, SemanticVectorsInfo) is None
+    assert len(vector_folders(project)) == 1
+    wanted = similarities(project, ON_BOTH, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
+            sorted(scores_of(project, mode).values()), sorted(wanted.values()), atol=2e-3
         )
 
 
@@ -336,34 +336,32 @@ def change_documents(project: ProjectFolder) -> None:
         stage_here(project.path, stage)
 
 
-def test_changed_documents_are_added_to_both_indexes(two_encoders: ProjectFolder) -> None:
-    choose(two_encoders, ON_BOTH, BASE)
-    embed(two_encoders)
-    change_documents(two_encoders)
-    assert embed(two_encoders)["embedded"] == 4, "two new chunks by each encoder"
+def test_changed_documents_are_added_to_both_indexes(embedded: Embedded) -> None:
+    project = embedded(ON_BOTH, BASE)
+    change_documents(project)
+    assert embed(project)["embedded"] == 4, "two new chunks by each encoder"
     for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
-        found = scores_of(two_encoders, mode)
-        wanted = similarities(two_encoders, chosen, QUERY)
+        found = scores_of(project, mode)
+        wanted = similarities(project, chosen, QUERY)
         assert found.keys() == wanted.keys()
         np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
 
 
 def test_chunks_that_the_second_index_still_names_are_kept_until_it_is_made(
-    two_encoders: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choose(two_encoders, ON_BOTH, BASE)
-    embed(two_encoders)
-    change_documents(two_encoders)
+    project = embedded(ON_BOTH, BASE)
+    change_documents(project)
     error = ResourceError("The disk is full.", code="disk-full")
     with second_fails(monkeypatch, error), fails(ResourceError, "disk-full"):
-        embed(two_encoders)
-    with closing(two_encoders.store()) as store:
+        embed(project)
+    with closing(project.store()) as store:
         live = {key[0] for key in store.chunk_keys()}
-    former = {*scores_of(two_encoders, "semantic")}
+    former = {*scores_of(project, "semantic")}
     assert len(former - live) == 2
-    assert former <= chunk_rows(two_encoders)
-    embed(two_encoders)
-    assert chunk_rows(two_encoders) == live
+    assert former <= chunk_rows(project)
+    embed(project)
+    assert chunk_rows(project) == live
 
 
 def test_a_full_disk_while_the_second_is_made_leaves_both_modes(
@@ -382,15 +380,14 @@ def test_a_full_disk_while_the_second_is_made_leaves_both_modes(
     assert embed(two_encoders)["embedded"] == 4
 
 
-def test_an_adapter_of_the_second_index_is_not_swept(two_encoders: ProjectFolder) -> None:
-    choose(two_encoders, ON_BOTH, BASE)
-    embed(two_encoders)
-    choose(two_encoders, OTHER, BASE)  # evaluated, not embedded yet
-    sweep(two_encoders)
-    assert (two_encoders.path / "adapters" / "first").is_dir()
-    assert (two_encoders.path / "adapters" / "second").is_dir()
+def test_an_adapter_of_the_second_index_is_not_swept(embedded: Embedded) -> None:
+    project = embedded(ON_BOTH, BASE)
+    choose(project, OTHER, BASE)  # evaluated, not embedded yet
+    sweep(project)
+    assert (project.path / "adapters" / "first").is_dir()
+    assert (project.path / "adapters" / "second").is_dir()
     np.testing.assert_allclose(
-        sorted(scores_of(two_encoders, "semantic").values()),
-        sorted(similarities(two_encoders, ON_BOTH, QUERY).values()),
+        sorted(scores_of(project, "semantic").values()),
+        sorted(similarities(project, ON_BOTH, QUERY).values()),
         atol=2e-3,
     )

@@ -79,13 +79,14 @@ def make_grid(axes: Sequence[str], settings: Settings, chunks: int) -> tuple[Cel
     varied = [name for name, values in wanted.items() if len(values) > 1] or list(wanted)
     cells = []
     for number, changes in enumerate(by_depth, 1):
+        changed = changed_settings(settings, changes)
         cells.append(
             Cell(
                 number=number,
                 changes=changes,
-                key=cell_key(changes, settings, chunks),
+                key=cell_key(changes, changed, chunks),
                 label=label_of({name: changes[name] for name in varied}),
-                training=training_key(changes, settings, chunks),
+                training=training_key(changes, changed, chunks),
             )
         )
     return tuple(cells)
@@ -147,18 +148,18 @@ def _parse_axis(text: str) -> tuple[str, list[Any]]:
 
 def cell_key(
     changes: Mapping[str, Any],
-    settings: Settings,
+    changed: Settings,
     chunks: int,
     encoder: str = "",
     times: Sequence[int] = (),
 ) -> str:
     """Return a fingerprint of what the figures of a cell with these `changes` depend on.
 
-    `settings` are the project's, `chunks` the number of its chunks. `encoder`: the fingerprint of a
-    base encoder other than the project's. `times`: modification times of the files that the cell is
-    measured with.
+    `changed` are all its settings (`changed_settings`), `chunks` the number of the project's
+    chunks. `encoder`: the fingerprint of a base encoder other than the project's. `times`:
+    modification times of the files that the cell is measured with.
     """
-    parts = _trained_parts(changes, settings, chunks)
+    parts = _trained_parts(changed, chunks)
     if times:
         parts["times"] = times
     measured = _without_sections(changes, SECTIONS)
@@ -166,14 +167,14 @@ def cell_key(
 
 
 def training_key(
-    changes: Mapping[str, Any], settings: Settings, chunks: int, encoder: str = ""
+    changes: Mapping[str, Any], changed: Settings, chunks: int, encoder: str = ""
 ) -> str:
     """Return a fingerprint of what the cell's training depends on.
 
     It takes the arguments of `cell_key`, and leaves out what the cell is measured with.
     """
     others = _without_sections(changes, (*SECTIONS, *MEASURING))
-    parts = _trained_parts(changes, settings, chunks)
+    parts = _trained_parts(changed, chunks)
     return fingerprint(encoder=encoder, chosen=others, **parts)
 
 
@@ -186,12 +187,11 @@ def _without_sections(changes: Mapping[str, Any], sections: Sequence[str]) -> di
     return others
 
 
-def _trained_parts(changes: Mapping[str, Any], settings: Settings, chunks: int) -> dict[str, Any]:
+def _trained_parts(changed: Settings, chunks: int) -> dict[str, Any]:
     """Return the values of [ranking] and [training] in a cell that have an effect with its loss.
 
     Cells that differ only in other settings, which have no effect, thus get the same key.
     """
-    changed = changed_settings(settings, changes)
     ranking = changed.ranking
     config = config_of(changed)
     lists: dict[str, Any] = {}

@@ -84,6 +84,7 @@ def listing(
     measured: set[str] = set()
     trained: set[str] = set()
     all_trainings: set[str] = set()
+    estimates: dict[str, _CellCost] = {}
     for study in catalogue().values():
         entry = Listed(
             name=study.name,
@@ -103,7 +104,7 @@ def listing(
             continue
         to_do = run.to_do()
         to_train = run.to_train()
-        costs = _estimate_cells(run, to_do)
+        costs = _estimate_cells(run, to_do, estimates)
         entry = replace(entry, cells=len(cells), to_do=len(to_do))
         yield _add_costs(entry, costs, to_do, to_train)
         # A cell that an earlier study of the list has measured or trained costs nothing more.
@@ -117,16 +118,30 @@ def listing(
         yield replace(in_one_go, cells=len(all_trainings), to_do=len(trained))
 
 
-def _estimate_cells(run: StudyRun, cells: Sequence[Cell]) -> dict[int, _CellCost]:
-    """Return the cost of each cell by its number."""
+def _estimate_cells(
+    run: StudyRun, cells: Sequence[Cell], estimates: dict[str, _CellCost]
+) -> dict[int, _CellCost]:
+    """Return the cost of each cell by its number.
+
+    `estimates` keeps the cost of one training by its settings without the seed, which changes no
+    time.
+    """
     costs = {}
+    present = run.project.settings()
     with closing(run.project.store()) as store:
         for cell in cells:
-            snapshot = ProjectSnapshot(run.project, _estimated_settings(run, cell), store)
-            spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
-            training = spent.pop("train", 0.0) * run.count_trainings(cell)
-            is_partial = bool(unknown) or run.study.by != "stages"
-            costs[cell.number] = _CellCost(training, sum(spent.values()), is_partial)
+            settings = _estimated_settings(run, present, cell)
+            key = settings.model_dump_json(exclude={"training": {"seed"}})
+            if key not in estimates:
+                snapshot = ProjectSnapshot(run.project, settings, store)
+                spent, unknown = estimate_seconds(snapshot, count_units(snapshot, STAGES))
+                training = spent.pop("train", 0.0)
+                estimates[key] = _CellCost(training, sum(spent.values()), bool(unknown))
+            cost = estimates[key]
+            costs[cell.number] = cost._replace(
+                training=cost.training * run.count_trainings(cell),
+                is_partial=cost.is_partial or run.study.by != "stages",
+            )
     return costs
 
 
@@ -145,12 +160,14 @@ def _add_costs(
     return replace(entry, seconds=round(seconds, 1), more=more)
 
 
-def _estimated_settings(run: StudyRun, cell: Cell) -> Settings:
+def _estimated_settings(run: StudyRun, present: Settings, cell: Cell) -> Settings:
     """Return the settings by which the time of a cell is estimated.
+
+    `present`: those of the project.
 
     A comparison with a black box trains only the small model, so the time is that of this model.
     """
-    settings = changed_settings(run.project.settings(), cell.changes)
+    settings = changed_settings(present, cell.changes)
     if run.study.by != "black box":
         return settings
     small_model_only = {"model": settings.encoder.small_model, "small_model": "", "endpoint": ""}

@@ -49,7 +49,7 @@ from engine.lab.study.workspace import Basis, Workspace
 from engine.project.folder import ProjectFolder
 from engine.project.stage import ProjectSnapshot
 from engine.project.store.artifact_info import AdapterInfo
-from engine.settings.schema import Settings
+from engine.settings.schema import EncoderSettings, Settings
 from engine.training.job import never
 
 STAGES = ("rank", "train", "evaluate")
@@ -264,6 +264,7 @@ def study_cells(
     models_of_name = Counter(names.values())
     first_seed = present.training.seed
     all_seeds = range(first_seed, first_seed + seeds)
+    fingerprints: dict[str, str] = {}
     cells: list[Cell] = []
     for model, (label, changes), seed in itertools.product(names, study.trainings, all_seeds):
         all_changes = {
@@ -273,9 +274,11 @@ def study_cells(
             **settings,
             "training.seed": seed,
         }
-        encoder = changed_settings(present, all_changes).encoder
-        source = encoder_source(encoder)
-        vectors = source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
+        changed = changed_settings(present, all_changes)
+        encoder = changed.encoder.model_dump_json()
+        if encoder not in fingerprints:
+            fingerprints[encoder] = _fingerprint_encoder(changed.encoder)
+        vectors = fingerprints[encoder]
         if study.by == "black box" and all_changes.get("training.label_smoothing") is None:
             # A comparison with a fixed smoothing differs, even if it is the usual value.
             vectors += SEARCHED
@@ -285,11 +288,11 @@ def study_cells(
             Cell(
                 number=len(cells) + 1,
                 changes=all_changes,
-                key=cell_key(all_changes, present, chunks, vectors, times),
+                key=cell_key(all_changes, changed, chunks, vectors, times),
                 label=label,
                 model=names[model] if is_unique else model,
                 seed=seed,
-                training=training_key(all_changes, present, chunks, vectors),
+                training=training_key(all_changes, changed, chunks, vectors),
             )
         )
     return cells
@@ -311,6 +314,12 @@ def _withhold_key(current: Settings, changes: Mapping[str, Any]) -> Iterator[Non
     finally:
         if key is not None:
             os.environ[KEY] = key
+
+
+def _fingerprint_encoder(encoder: EncoderSettings) -> str:
+    """Return a fingerprint of an encoder and of the vectors that it makes."""
+    source = encoder_source(encoder)
+    return source.fingerprint + source.vectors_fingerprint(encoder.max_tokens)
 
 
 def _is_server(model: str) -> bool:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+from fixtures.pipeline import (
+    SAMPLE,
+    SETTINGS,
+    copy_documents,
+    copy_project,
+    engine_here,
+    stage_here,
+    stages_in_this_process,
+)
+from fixtures.tiny_model import encoder_settings
 
 from engine.core.events import Event, StageSkipped, StageStarted
 from engine.lab.study import workspace
@@ -23,6 +35,28 @@ SHORT = {
 }
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Path:
+    """A project of eight documents and the judged questions about them, built up to rank."""
+    path = tmp_path_factory.mktemp("built") / "project"
+    few = {"queries": {"max_queries": 60}, "encoder": encoder_settings(tiny_model)}
+    ProjectFolder.create(path, {**SETTINGS, **few})
+    copy_documents(path / "documents", ("incidents", "policies"), 4)
+    questions = path.with_name("questions.jsonl")
+    with (SAMPLE / "questions.jsonl").open(encoding="utf-8") as lines:
+        own = [line for line in lines if (path / "documents" / json.loads(line)["path"]).exists()]
+    questions.write_text("".join(own), "utf-8")
+    engine_here("import-judgments", str(path), str(questions))
+    for stage in ("ingest", "index", "generate", "rank"):
+        stage_here(path, stage)
+    return path
+
+
+@pytest.fixture
+def project(built: Path, tmp_path: Path) -> ProjectFolder:
+    return ProjectFolder(copy_project(built, tmp_path / "project"))
+
+
 def study_run(project: ProjectFolder, name: str, **options: Any) -> StudyRun:
     basis, chunks = basis_of(project)
     settings = {**SHORT, **{f"lab.{option}": value for option, value in options.items()}}
@@ -38,16 +72,17 @@ def run(work: StudyRun) -> tuple[dict[str, Any], list[str]]:
         if isinstance(event, (StageStarted, StageSkipped)) and event.stage == "train":
             reached.append(type(event).__name__)
 
-    return work.run(on_event=watch), reached
+    with stages_in_this_process():
+        return work.run(on_event=watch), reached
 
 
 @pytest.mark.timeout(600)
 def test_what_another_study_measures_otherwise_is_not_trained_again(
-    adapted: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+    project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, reached = run(study_run(adapted, "bmembed-t6"))
+    first, reached = run(study_run(project, "bmembed-t6"))
     assert reached == ["StageStarted"]
-    work = study_run(adapted, "bmembed-t5")
+    work = study_run(project, "bmembed-t5")
     assert (len(work.to_do()), work.to_train()) == (1, [])
     perturbed, reached = run(work)
     assert reached == ["StageSkipped"]
@@ -57,13 +92,13 @@ def test_what_another_study_measures_otherwise_is_not_trained_again(
     assert usual["training seconds"] > 0
 
     # A kept adapter that is damaged is trained again.
-    (weights,) = adapted.path.glob("sweep/*/trainings/*/adapter/*.safetensors")
+    (weights,) = project.path.glob("sweep/*/trainings/*/adapter/*.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
-    trained, reached = run(study_run(adapted, "bmembed-t6", top_k=4))
+    trained, reached = run(study_run(project, "bmembed-t6", top_k=4))
     assert reached == ["StageStarted"]
     usual = {row["system"]: row["values"] for row in trained["rows"]}["BMEmbed"]
 
-    work = study_run(adapted, "bmembed-t6", top_k=3)
+    work = study_run(project, "bmembed-t6", top_k=3)
     assert (len(work.to_do()), work.to_train()) == (1, [])
     again, reached = run(work)
     assert reached == ["StageSkipped"]
@@ -72,32 +107,32 @@ def test_what_another_study_measures_otherwise_is_not_trained_again(
 
     monkeypatch.setattr(workspace, "MAX_KEPT_BYTES", 10)
     (weights.parent / "adapter_config.json").unlink()
-    _, reached = run(study_run(adapted, "bmembed-t6", top_k=2))
+    _, reached = run(study_run(project, "bmembed-t6", top_k=2))
     assert reached == ["StageStarted"]
-    assert study_run(adapted, "bmembed-t6", top_k=6).to_train(), "it was too large to keep"
+    assert study_run(project, "bmembed-t6", top_k=6).to_train(), "it was too large to keep"
 
     # The figures are kept even if the adapter cannot be.
     monkeypatch.undo()
-    (folder,) = adapted.path.glob("sweep/*/trainings")
+    (folder,) = project.path.glob("sweep/*/trainings")
     shutil.rmtree(folder)
     folder.write_text("")
-    run(study_run(adapted, "bmembed-t6", top_k=6))
-    work = study_run(adapted, "bmembed-t6", top_k=6)
+    run(study_run(project, "bmembed-t6", top_k=6))
+    work = study_run(project, "bmembed-t6", top_k=6)
     assert work.to_do() == []
-    assert study_run(adapted, "bmembed-t6", top_k=8).to_train()
+    assert study_run(project, "bmembed-t6", top_k=8).to_train()
 
 
-def test_as_many_trainings_as_the_papers_have(adapted: ProjectFolder) -> None:
+def test_as_many_trainings_as_the_papers_have(project: ProjectFolder) -> None:
     """BMEmbed: BMEmbed and CL, ListMLE, 2 shares of the queries, 10 of m and 4 more of k, and 4
     temperatures; evaluation: PT, FT, PT-FT; pipelines: CLS, mean, hyperbolic with 3 weights.
     """
-    adapted.change_settings({"encoder.pooling": "mean", "ranking.m": None, "ranking.k": None})
+    project.change_settings({"encoder.pooling": "mean", "ranking.m": None, "ranking.k": None})
     measured = set()
     trained: dict[str, set[str]] = {}
     for study in catalogue().values():
         if study.needs == ["sentence pairs"] or "small model" in study.needs:
             continue
-        for cell in study_cells(adapted, study, 5000):
+        for cell in study_cells(project, study, 5000):
             measured.add(cell.key)
             trained.setdefault(study.name.partition("-")[0], set()).add(cell.training)
     assert {paper: len(keys) for paper, keys in trained.items()} == {
@@ -109,8 +144,8 @@ def test_as_many_trainings_as_the_papers_have(adapted: ProjectFolder) -> None:
     assert len(measured) == 31 + 2
 
 
-def test_the_list_ends_with_all_of_them(adapted: ProjectFolder) -> None:
-    listed = list(listing(adapted))
+def test_the_list_ends_with_all_of_them(project: ProjectFolder) -> None:
+    listed = list(listing(project))
     whole = listed[-1]
     assert (whole.name, whole.missing) == ("all", "")
     single = [one for one in listed[:-1] if not one.missing]

@@ -91,6 +91,7 @@ def test_a_step_without_enough_memory_is_repeated_with_half_the_micro_batch(
         masked,
         given=bare,
         pretrain_steps=1,
+        pretrain_chunks_per_step=16,
         micro_batch_tokens=256,
         max_tokens=64,
         emit=events.append,
