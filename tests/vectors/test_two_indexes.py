@@ -213,8 +213,8 @@ stage_here(Path(sys.argv[1]), "embed")
 }
 
 
-def searcher_scores(found: Any) -> dict[int, float]:
-    return {hit.chunk_id: hit.rankers["semantic"].score for hit in found.hits}
+def searcher_scores(result: Any) -> dict[int, float]:
+    return {hit.chunk_id: hit.rankers["semantic"].score for hit in result.hits}
 
 
 @pytest.mark.parametrize("gone", ["cut", "missing"])
@@ -233,19 +233,19 @@ def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
         folder.rename(folder.with_name(".tmp-moved"))
     with pytest.raises(DamagedError):
         check(project)
-    wanted = similarities(project, BASE, QUERY)
+    expected = similarities(project, BASE, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(project, mode).values()), sorted(wanted.values()), atol=2e-3
+            sorted(scores_of(project, mode).values()), sorted(expected.values()), atol=2e-3
         )
     with closing(Searcher(project)) as searcher:
-        found = searcher.search(Search(QUERY, "semantic"))
-        assert len(found.hits) == 4
-        assert found.commands == ("embed",)
+        result = searcher.search(Search(QUERY, "semantic"))
+        assert len(result.hits) == 4
+        assert result.commands == ("embed",)
         assert embed(project)["embedded"] == 0
         repaired = searcher.search(Search(QUERY, "semantic"))
     assert repaired.commands == ()
-    assert searcher_scores(repaired) != searcher_scores(found), (
+    assert searcher_scores(repaired) != searcher_scores(result), (
         "the repaired index is used without a new start"
     )
     check(project)
@@ -265,10 +265,10 @@ def test_back_to_one_encoder_the_second_index_goes(embedded: Embedded) -> None:
     sweep(project)
     assert artifact_of(project, SemanticVectorsInfo) is None
     assert len(vector_folders(project)) == 1
-    wanted = similarities(project, ON_BOTH, QUERY)
+    expected = similarities(project, ON_BOTH, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(project, mode).values()), sorted(wanted.values()), atol=2e-3
+            sorted(scores_of(project, mode).values()), sorted(expected.values()), atol=2e-3
         )
 
 
@@ -341,10 +341,12 @@ def test_changed_documents_are_added_to_both_indexes(embedded: Embedded) -> None
     change_documents(project)
     assert embed(project)["embedded"] == 4, "two new chunks by each encoder"
     for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
-        found = scores_of(project, mode)
-        wanted = similarities(project, chosen, QUERY)
-        assert found.keys() == wanted.keys()
-        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+        scores = scores_of(project, mode)
+        expected = similarities(project, chosen, QUERY)
+        assert scores.keys() == expected.keys()
+        np.testing.assert_allclose(
+            [scores[key] for key in expected], [*expected.values()], atol=2e-3
+        )
 
 
 def test_chunks_that_the_second_index_still_names_are_kept_until_it_is_made(
