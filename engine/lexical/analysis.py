@@ -108,8 +108,8 @@ class Analyzer:
         words: list[str] = []
         codes: list[str] = []
         capitals: list[tuple[str, sequences.Occurrence]] = []
-        codes += map(add_joint, self.find_stop_words_in_capitals(text))
         if characters.has_capitals(text):
+            codes += map(add_joint, self.find_stop_words_in_capitals(text))
             codes += self._join_humps(text) if characters.has_humps(text) else ()
             codes += self._join_singulars(text)
             capitals += sequences.find_capitals(text)

@@ -175,6 +175,14 @@ def is_bomb(packed: int, unpacked: int) -> bool:
     return unpacked > _MAX_UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 
+def check_unpacked_size(archive: zipfile.ZipFile, path: Path) -> None:
+    """Raise UnreadableFileError if a package says that it unpacks to more than documents do."""
+    packed = sum(member.compress_size for member in archive.infolist())
+    unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
+        raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
+
+
 def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
     """Return the format of a file that is a ZIP archive: that of the package, or zip.
 
@@ -189,10 +197,7 @@ def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
                 reason = f"its content is a ZIP archive, not a .{format} file"
                 raise UnreadableFileError(path, reason, "damaged")
             return "zip"
-        packed = sum(member.compress_size for member in archive.infolist())
-        unpacked = sum(member.file_size for member in archive.infolist())
-        if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
-            raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
+        check_unpacked_size(archive, path)
         if package_format.startswith("od"):
             manifest = _read_part(archive, "META-INF/manifest.xml", _MAX_MANIFEST_LENGTH)
             if b"encryption-data" in manifest:
