@@ -210,6 +210,9 @@ def parse(query: str) -> ParsedQuery:
         if field == "like:":
             like = content
             return ""
+        is_emphasised = part["open"] is not None and part[0] != query.strip()
+        if is_emphasised:  # `it is *really* late`, as in chats
+            return content
         is_phrase = part["phrase"] is not None
         is_open_phrase = is_phrase and part["closing"] is None
         is_prefix = part["prefix"] is not None or part["open"] is not None or is_open_phrase
