@@ -241,3 +241,51 @@ def test_too_little_work_is_not_estimated(finished_built: Path) -> None:
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         assert estimate.estimate(snapshot, ["index", "embed"]) is None
+
+
+def embedded(done: int) -> events.Progress:
+    return events.Progress(stage="embed", done=done, total=1000, unit="chunks")
+
+
+def test_an_estimate_is_corrected_if_embedding_is_slower() -> None:
+    estimated = events.RunEstimated(chunks=1000, seconds={"embed": 10.0, "train": 60.0}, unknown=[])
+    correction = estimate.Correction(estimated)
+    started = events.StageStarted(stage="embed", fingerprint="", reason="")
+    assert correction.take(started, 0.0) is None
+    # Loading the encoder does not count, nor do the 200 chunks that were embedded before.
+    assert correction.take(embedded(200), 90.0) is None
+    assert correction.take(embedded(210), 100.0) is None, "too early to tell"
+    corrected = correction.take(embedded(240), 110.0)
+    assert corrected is not None
+    assert corrected.seconds == {"embed": 400.0, "train": 60.0}  # 800 chunks at 2 a second
+    assert correction.take(embedded(300), 150.0) is None, "about as slow as was said"
+    # A pause of 1000 s, then 1 chunk a second.
+    assert correction.take(events.Paused(stage="embed"), 160.0) is None
+    assert correction.take(events.Resumed(stage="embed"), 1160.0) is None
+    assert correction.take(embedded(300), 1160.0) is None
+    again = correction.take(embedded(330), 1190.0)
+    assert again is not None
+    assert again.seconds["embed"] == 700.0
+
+
+def test_a_correction_is_in_the_runs_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = events.RunEstimated(chunks=1000, seconds={"embed": 10.0}, unknown=[])
+    monkeypatch.setattr(estimate, "estimate", lambda *_: Forecast(event, {}))
+    monkeypatch.setattr(estimate, "MIN_SECONDS_OF_PACE", 0.0)
+    monkeypatch.setattr(estimate, "CORRECTED_FROM", 0.0)
+
+    def embed(run: pipeline.Run, stage: str, **_options: object) -> None:
+        log = events.EventLog(run.folder / "events.jsonl")
+        log(embedded(0))
+        log(embedded(1))
+        log.close()
+        run.relay()
+
+    monkeypatch.setattr(pipeline.Run, "run_stage", embed)
+    project = ProjectFolder.create(tmp_path / "project", {})
+    found = list[events.Event]()
+    pipeline.run(project, stages=["embed"], on_event=found.append)
+    assert [type(one) for one in found if isinstance(one, events.RunEstimated)] == [
+        events.RunEstimated,
+        events.RunEstimated,
+    ]
