@@ -26,8 +26,8 @@ from engine.lexical.languages import NO_LANGUAGE, STEMMERS, STOP_WORDS
 from engine.lexical.numbers import sequences
 from engine.lexical.numbers.figures import compound_pattern_for
 from engine.lexical.query_terms import QueryTerms, QueryTermsCounter
-from engine.lexical.suspended import find_suspended
-from engine.lexical.word_forms import unify_forms
+from engine.lexical.words.forms import unify_forms
+from engine.lexical.words.suspended import find_suspended
 from engine.lexical.words_and_codes import (
     DAY,
     MAX_WORD_LENGTH,
@@ -57,6 +57,7 @@ class Terms(NamedTuple):
     e-mail        `e` `mail`         `-email`
     getUserName   `getusernam`       `-get` `-user` `-name`
     NGOs          `ngos`             `-ngo`
+    our IT        `our`              `-it`
     PHX-121       `phx` `121`        `phx-121`
     12,750.00     `12` `750` `00`    `12750.0`
     Windows 10    `window` `10`                              `=windows-10`
@@ -108,6 +109,7 @@ class Analyzer:
         codes: list[str] = []
         capitals: list[tuple[str, sequences.Occurrence]] = []
         if characters.has_capitals(text):
+            codes += map(add_joint, self.find_stop_words_in_capitals(text))
             codes += self._join_humps(text) if characters.has_humps(text) else ()
             codes += self._join_singulars(text)
             capitals += sequences.find_capitals(text)
@@ -125,6 +127,19 @@ class Analyzer:
             if self.is_in_sequences(word):
                 all_sequences += occurrence.codes
         return Terms(words, codes, all_sequences)
+
+    def find_stop_words_in_capitals(self, text: str) -> set[str]:
+        """Return what would be the terms of stop words in capitals: `it` for `our IT`.
+
+        Empty for a text in which all words are in capitals.
+        """
+        if self._stop_words is None or text.isupper():
+            return set()
+        words = characters.WORD_IN_CAPITALS.findall(text)
+        if not words:
+            return set()
+        distinct = set(map(str.lower, words))
+        return {self._prefix + word for word in distinct if not self.analyse_compound(word).words}
 
     def _join_humps(self, text: str) -> Iterator[str]:
         """Yield a code for each part of words such as getUserName: `-get`, `-user`, `-name`."""
@@ -186,7 +201,9 @@ class Analyzer:
             terms = self.analyse_compound(compound)
             return terms.words, terms.codes
 
-        return QueryTermsCounter(analyse, self._prefix).count(text)
+        query_terms = QueryTermsCounter(analyse, self._prefix).count(text)
+        query_terms.single.update(self.find_stop_words_in_capitals(text))
+        return query_terms
 
     def unstemmed(self, text: str, *, joined: bool = False) -> QueryTerms:
         """Return a query's words before stemming and removal of stop words, and its codes.

@@ -120,17 +120,22 @@ _BEFORE_HUMP = re.compile(
     r"(?<=[a-z\u00df-\u00ff]{2})(?=[A-Z\u00c0-\u00de](?:[a-z\u00df-\u00ff]|[A-Z]{2}))"
     r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})"
 )
-# What capitals say: the same humps, the plural of PDFs, and the A of vitamin A, but not of R&D or
-# C++. A pattern that begins with a set of characters is found fast.
+# What capitals say: the same humps, the plural of PDFs, IT, and the A of vitamin A, but not of R&D
+# or C++. A pattern that begins with a set of characters is found fast.
 _PLURAL = r"(?<=[A-Z]{2})s(?![\w'\u2019])"
 _SINGLE = "(?<=[^\\W\\d_][ \u00a0].)(?![\\w&+#'\u2019])"
 _HUMP = r"(?<=[a-z\u00df-\u00ff]{2}.)(?:[a-z\u00df-\u00ff]|[A-Z]{2})|(?<=[A-Z]{3})[a-z]{2}"
 _HUMPS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP})")
-_CAPITALS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP}|{_PLURAL}|{_SINGLE})")
+_REST_IN_CAPITALS = r"(?<!\w.)[A-Z]+(?!\w)"
+_CAPITALS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP}|{_PLURAL}|{_SINGLE}|{_REST_IN_CAPITALS})")
 # PDFs or mRNAs, with its singular as a group
 _ACRONYM_PLURAL = re.compile(rf"(?<![^\W_])([^\W\d_]{{0,20}}[A-Z]){_PLURAL}")
+_ENDS_ACRONYM_PLURAL = re.compile(f"[A-Z]{_PLURAL}")
 SINGLE_CAPITAL = re.compile(f"[A-Z]{_SINGLE}")
 """A capital letter behind a word and a blank: the A of vitamin A."""
+
+WORD_IN_CAPITALS = re.compile(f"[A-Z]{_REST_IN_CAPITALS}")
+"""A word in capital letters: IT or MAN."""
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
 # hauptstr, and str alone
@@ -179,11 +184,11 @@ def _word() -> str:
 
 
 def lower(text: str) -> str:
-    """Return the `separate` form of a text in lower case."""
-    return separate(text).lower()
+    """Return a text in lower case as `replace_signs` writes it."""
+    return replace_signs(text).lower()
 
 
-def separate(text: str) -> str:
+def replace_signs(text: str) -> str:
     """Return a text of the same length in which only words consist of letters and digits.
 
     It has "-" for "_", which a regular expression counts as part of words, and `DIAMETER` for the
@@ -196,7 +201,9 @@ def separate(text: str) -> str:
 
 def find_acronym_plurals(text: str) -> Iterator[re.Match[str]]:
     """Yield the plurals of a text such as PDFs. The first group is the singular: PDF."""
-    return _ACRONYM_PLURAL.finditer(text)
+    # The ending is found faster than the whole, which most texts have nowhere.
+    if _ENDS_ACRONYM_PLURAL.search(text):
+        yield from _ACRONYM_PLURAL.finditer(text)
 
 
 def fold(word: str) -> str:
@@ -313,7 +320,10 @@ def _format_fraction(fraction: re.Match[str]) -> str:
 
 
 def has_capitals(text: str) -> bool:
-    """Return whether a text has a word such as getUserName or PDFs, or a letter as in vitamin A."""
+    """Return whether capitals may say something: getUserName, PDFs, IT or the A of vitamin A.
+
+    Only in such texts are these looked for.
+    """
     return _CAPITALS.search(text) is not None
 
 

@@ -22,8 +22,6 @@ _MIN_OTHER_PART = 3  # of what a compound has besides this stem
 _MIN_PART = 4  # of each part that a compound is split into
 _MIN_INNER_PART = 8  # of a stem in the middle of a compound
 _MIN_SINGULAR = 3  # of singular and plural
-# Stemmers cut more off a long word, so a word is also stemmed with this before it.
-_LONG_WORD = "vertrags"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
             if is_at_end or len(part) >= _MIN_INNER_PART:
                 parts[term] = ""
         # Kündigung has the stem `kundig`, but that of Mietvertragskündigung ends in `kund`.
-        ending = _stem(vocabulary, _LONG_WORD + word.lower(), language).removeprefix(_LONG_WORD)
+        ending = vocabulary.stem_ending(word, language)
         if ending != part and len(ending) >= _MIN_PART:
             for term in _find_longer(vocabulary, ending, language):
                 if strip_language(term).endswith(ending):

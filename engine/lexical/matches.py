@@ -15,7 +15,7 @@ from engine.lexical.numbers.figures import (
     find_parts,
     read_figure,
 )
-from engine.lexical.suspended import find_suspended
+from engine.lexical.words.suspended import find_suspended
 from engine.lexical.words_and_codes import (
     DAY,
     LINE_HYPHEN,
@@ -36,7 +36,13 @@ def matched_spans(query: str, text: str, language: str = "none") -> list[Span]:
     They are ascending and do not overlap. A code that matches as a whole is one span, otherwise
     each of its matching parts is one. No index is needed.
     """
-    return _MatchFinder(_shared_analyzer(language), query).find(text)
+    return _match_finder(query, language).find(text)
+
+
+@lru_cache(maxsize=8)
+def _match_finder(query: str, language: str) -> _MatchFinder:
+    """Return the finder of a query, whose terms all hits of a search share."""
+    return _MatchFinder(_shared_analyzer(language), query)
 
 
 @lru_cache(maxsize=8)
@@ -71,13 +77,15 @@ class _MatchFinder:
         spans += self._find_letters(text)
         previous = ""
         previous_start = 0
-        separated = characters.separate(text)
+        separated = characters.replace_signs(text)
         for match in compound_pattern_for(text, any_case=True).finditer(separated):
             compound = match.group()
             lower = compound.lower()
             start = match.start()
             if self._sequences and self._matches(sequences.find_sequences(previous, lower)):
                 spans.append((previous_start, match.end()))
+            if compound.isupper() and self._matches(find_joined([lower])):
+                spans.append(match.span())
             if not sequences.is_particle(lower):
                 previous = lower
                 previous_start = start

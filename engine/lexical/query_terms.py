@@ -36,7 +36,7 @@ class QueryTerms:
     digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Code of a number → its words if written as digits alone: `12750.0` → `12750`."""
     single: set[str] = field(default_factory=set)
-    """Words that are typed by themselves, not joined with others."""
+    """Words that are typed by themselves, not joined with others, and stop words in capitals."""
     sequences: set[str] = field(default_factory=set)
     """Codes of words and numbers that follow each other: `=windows-10`."""
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from engine.core.messages.search import Search
+from engine.lexical.index import LexicalIndex
 from engine.search.searcher import Searcher
 
 TEXTS = {
@@ -88,6 +91,27 @@ def test_words_of_other_languages_find_nothing_by_an_s(indexed: Any) -> None:
     with closing(Searcher(indexed.project)) as searcher:
         assert searcher.search(Search("\u5951\u7d04\u306e\u89e3\u9664", "bm25")).hits == ()
         assert searcher.search(Search("news", "bm25")).hits == ()
+
+
+def test_a_long_code_takes_few_look_ups(indexed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "ab12" * 10
+    for cut in range(1, len(code)):
+        indexed.put(f"beginning-{cut}.txt", [f"{code[:cut]} alone"])
+        indexed.put(f"ending-{cut}.txt", [f"{code[cut:]} alone"])
+    indexed.index(language="en")
+    looked_up = []
+    find_with_spellings = LexicalIndex.find_with_spellings
+
+    def count(self: LexicalIndex, words: Any, limit: int | None = None) -> Any:
+        looked_up.append(words)
+        return find_with_spellings(self, words, limit)
+
+    monkeypatch.setattr(LexicalIndex, "find_with_spellings", count)
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search(code, "bm25", syntax=True))
+    assert len(found.notes) == 1
+    # Each ending and beginning once, and some pairs of them.
+    assert 39 < len(looked_up) <= 39 + 39 + 20
 
 
 def test_a_query_with_spaced_out_letters_finds_the_word(indexed: Any) -> None:

@@ -17,7 +17,8 @@ NOTES = "Notes:"
 """The line above the notes of a slide, which is no heading even if it is the first line."""
 MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
-_WORD = re.compile(r"\w+")
+# A word, or a tick, which says something even if a text has the words behind it.
+_WORD = re.compile(r"\w+|\u2611")
 # A word written with a blank after each letter: R E C H N U N G.
 _SPACED_LETTERS = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
 # A faster pattern, which matches in every text with spaced letters, and in some others.
