@@ -35,6 +35,7 @@ _EASTERN = re.compile("[\u2e80-\ud7a3]")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 # What stands beside words of a sentence: letters, digits, and the ends of sentences and clauses.
 _OF_SENTENCE = re.compile(r"[\w.,!?~…]")
+_BLANKS = re.compile(r"\s+")
 _LINE_BLANKS = " \u00a0\u3000"
 _MAX_BLANKS_BESIDE = 8
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
@@ -351,11 +352,18 @@ def restore_text(text: str) -> str:
 def _join_characters(match: re.Match[str]) -> str:
     """Return spaced characters as one word, but leave words of one syllable in Korean sentences.
 
-    `계 약 서` → `계약서`, but not `잘 할 수 있다`.
+    `계 약 서` → `계약서`, but not `잘 할 수 있다`. Wider blanks part words in lists of names:
+    `王　明　　李　华` → `王明　　李华`.
     """
-    if _HANGUL.search(match[0]) and _is_in_sentence(match):
-        return match[0]
-    return "".join(match[0].split())
+    spaced = match[0]
+    if _HANGUL.search(spaced) and _is_in_sentence(match):
+        return spaced
+    shortest = min(map(len, _BLANKS.findall(spaced)))
+    parted = re.sub(rf"(?<!\s)\s{{{shortest}}}(?!\s)", "", spaced)
+    words = parted.split()
+    if min(map(len, words)) > 1:
+        return parted
+    return "".join(words)
 
 
 def _is_in_sentence(match: re.Match[str]) -> bool:
