@@ -77,6 +77,16 @@ def test_greek_letters_are_found_by_their_names_and_in_phrases(indexed: Any) -> 
         assert found.suggestion == "συμβόλαιο"
 
 
+def test_a_missing_code_is_named_that_is_within_one_typed_with_blanks(indexed: Any) -> None:
+    indexed.put("newcastle.txt", ["The office is at NE14LP"])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search("NE1 4LP", "bm25"))
+        assert ([hit.path for hit in found.hits], found.notes) == (["newcastle.txt"], ())
+        (note,) = searcher.search(Search("E14 or NE1 4LP", "bm25")).notes
+        assert "E14" in note.split()[-1]
+
+
 def test_a_number_and_a_word_are_no_code(indexed: Any) -> None:
     indexed.put("hyphen.txt", ["A 45-degree angle"])
     indexed.put("joined.txt", ["The 45degree one is at an angle, as we have said before"])
