@@ -114,33 +114,33 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
     monkeypatch.setattr(
         pipeline,
         "all_status",
-        lambda _: [StageState(one, states.get(one, "stale"), "") for one in ORDER],
+        lambda _: [StageState(name, states.get(name, "stale"), "") for name in ORDER],
     )
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda run, stage, forced: order.append(stage))
     order: list[str] = []
-    found: list[events.Event] = []
+    log: list[events.Event] = []
 
     def watch(event: events.Event) -> None:
-        found.append(event)
+        log.append(event)
         if isinstance(event, events.RunEstimated):
             assert order == ["ingest", "index"]  # BM25 does not wait for it
 
     pipeline.run(project, force=["train"], on_event=watch)
-    return found
+    return log
 
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What is to be estimated."""
-    asked: list[tuple[str, ...]] = []
+    stage_lists: list[tuple[str, ...]] = []
 
     def answer(_snapshot: object, stages: list[str]) -> Forecast:
-        asked.append(tuple(stages))
+        stage_lists.append(tuple(stages))
         event = events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
         return Forecast(event, {})
 
     monkeypatch.setattr(estimate, "estimate", answer)
-    return asked
+    return stage_lists
 
 
 def test_a_run_reports_it_once_for_the_stages_with_work_to_do(
@@ -163,10 +163,10 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
     monkeypatch.setattr(estimate, "estimate", fail)
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda *_args, **_kwargs: None)
     project = ProjectFolder.create(tmp_path / "project", {})
-    found = list[events.Event]()
-    pipeline.run(project, stages=["train"], on_event=found.append)
-    assert isinstance(found[-1], events.RunFinished)
-    assert found[-1].state == "done"
+    log = list[events.Event]()
+    pipeline.run(project, stages=["train"], on_event=log.append)
+    assert isinstance(log[-1], events.RunFinished)
+    assert log[-1].state == "done"
 
 
 @pytest.mark.usefixtures("own_rates")
@@ -187,13 +187,13 @@ def test_a_finished_stage_leaves_its_rate(tmp_path: Path, monkeypatch: pytest.Mo
     assert read_rates() == {"train key": 0.01}
 
 
-@pytest.mark.parametrize(("place", "left"), [("", (0, 23)), ("pretraining", (83, 40))])
+@pytest.mark.parametrize(("place", "remaining"), [("", (0, 23)), ("pretraining", (83, 40))])
 def test_steps_that_are_done_are_not_counted(
     finished_built: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     place: str,
-    left: tuple[int, int],
+    remaining: tuple[int, int],
 ) -> None:
     recipe = replace(RECIPE, method="PT-FT", steps=40, pretrain_steps=100)
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _: recipe)
@@ -202,8 +202,8 @@ def test_steps_that_are_done_are_not_counted(
     project = ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "project")))
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
-        wanted = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
-        folder = project.path / "checkpoints" / wanted / place / "step-000017"
+        fingerprint = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
+        folder = project.path / "checkpoints" / fingerprint / place / "step-000017"
         folder.mkdir(parents=True)
         (folder / "state.json").write_text(json.dumps({"state": {"step": 17}}))
         resumed = count_units(snapshot, ["train"])["train"]
@@ -211,7 +211,7 @@ def test_steps_that_are_done_are_not_counted(
         chunks = store.counts()["chunks"]
         queries = store.counts()["queries"]
     m = snapshot.settings.ranking.m
-    rest = replace(recipe, pretrain_steps=left[0], steps=left[1])
+    rest = replace(recipe, pretrain_steps=remaining[0], steps=remaining[1])
     assert anew - resumed == pytest.approx(
         count_passes(recipe, chunks, queries, m) - count_passes(rest, chunks, queries, m)
     )
@@ -223,17 +223,17 @@ def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> 
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         written = document_queries(store)
-        asked = deciding_groups(
+        groups = deciding_groups(
             snapshot, find_untrained(snapshot, store.chunks(), written), store.chunks()
         )
         judged = len(store.judged())
         queries = store.counts()["queries"]
         units = count_units(snapshot, ["evaluate"])["evaluate"]
-    assert 0 < len(asked) < len(written)
+    assert 0 < len(groups) < len(written)
     held_out = round(project.settings().evaluation.heldout_share * 2 / 3 * queries)
     # Three candidates; the vectors of the chunks are there, and the adapter is of queries alone.
-    questions = held_out + len(asked) + judged
-    assert units == pytest.approx(len(asked) + questions * (3 * 0.15 + 3))
+    questions = held_out + len(groups) + judged
+    assert units == pytest.approx(len(groups) + questions * (3 * 0.15 + 3))
 
 
 def test_too_little_work_is_not_estimated(finished_built: Path) -> None:
