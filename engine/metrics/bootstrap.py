@@ -77,9 +77,7 @@ def cluster_sums(values: Doubles, clusters: ArrayLike | None) -> tuple[Doubles, 
     """
     if clusters is None:
         return values, np.ones(len(values))
-    _, first_rows, numbers = np.unique(
-        np.asarray(clusters), return_index=True, return_inverse=True
-    )
+    _, first_rows, numbers = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
     if len(numbers) != len(values):
         raise ValueError(f"{len(numbers)} clusters of {len(values)} values")
     places = np.empty(len(first_rows), dtype=np.int64)  # of each cluster in the order of first rows
