@@ -7,8 +7,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from fixtures.once import made_once
@@ -30,6 +31,8 @@ from hypothesis import HealthCheck, settings
 from engine.core.environment import QUIET
 from engine.core.platforms import SYSTEM
 from engine.core.platforms.processes import restore_child_signal
+from engine.corpus.chunking import chunking
+from engine.corpus.chunking.tokens import TokenCounter
 from engine.encoders.deferred import pause_collection
 from engine.evaluation.reporting import charts
 from engine.project.folder import ProjectFolder
@@ -174,6 +177,24 @@ def processes_start_loaded(user_folders: Path) -> Iterator[None]:
     STARTER.forks_readers = True
     yield
     STARTER.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tokenizers_read_once() -> Iterator[None]:
+    """Chunkers of one tokenizer share what they have read of it, as do all documents of a run."""
+
+    @lru_cache(maxsize=8)
+    def read(file: Path, *_state: int) -> TokenCounter:
+        return TokenCounter(file)
+
+    def find_counter(file: Path) -> TokenCounter:
+        if not file.is_file():
+            return TokenCounter(file)
+        status = file.stat()
+        return read(file, status.st_mtime_ns, status.st_size)
+
+    with mock.patch.object(chunking, "TokenCounter", find_counter):
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, NotBuiltError
 
 # The first screen shows no report, and needs none of its types.
 if TYPE_CHECKING:
@@ -27,17 +27,19 @@ COMMAND_KEYS = {
     "cancel": "x in step 5, Train, stops a run",
     "models": "step 2, Encoder, lists encoders, step 3, Queries, language models, and R in step 7,"
     " Search, rerankers",
-    "new": "n on the first screen makes a project",
+    "new": "n on the first screen creates one",
 }
 """Where the app does what an `engine` command does. Commands that repeat work are left out."""
 COMMANDS_BY_CODE = {
     "run-not-training": ("status", "cancel"),
     "adapter-mismatch": (),
     "language-model-no-answer": (),
-    "language-model-not-chosen": ("models",),
     "no-queries-to-judge": (),
 }
 """By error code, the commands that fit the app better than the error's own commands."""
+KEYS_BY_CODE = {"language-model-not-chosen": "step 3, Queries, lists language models"}
+"""By error code, what to do in the app if it is only a part of what a command does."""
+WAIT_FOR_RUN = "A run is building it: the line at the top shows how far it is."
 NEXT_STEP_KEYS: dict[StepName, str] = {
     "language-model": "choose it in step 3, Queries",
     "lists": "press l here",
@@ -67,9 +69,13 @@ def describe_keys(commands: Iterable[str]) -> str:
 
 def format_advice(error: EngineError) -> str:
     """Return what to do about an error, and how to do it in the app."""
-    if error.to_do:
-        return add_app_keys(error.to_do, COMMANDS_BY_CODE.get(error.code, error.commands))
-    return ""
+    if isinstance(error, NotBuiltError) and error.command == "status":
+        return WAIT_FOR_RUN
+    if not error.to_do:
+        return ""
+    if error.code in KEYS_BY_CODE:
+        return f"{error.to_do} In the app: {KEYS_BY_CODE[error.code]}."
+    return add_app_keys(error.to_do, COMMANDS_BY_CODE.get(error.code, error.commands))
 
 
 def format_next_step(step: NextStep) -> str:

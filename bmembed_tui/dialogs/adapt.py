@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from textual import work
+from textual.binding import Binding, BindingType
 
 from bmembed_tui.client.engine_client import parse_answer, run_command
 from bmembed_tui.client.in_app import HELP_KEYS
@@ -19,6 +21,8 @@ from engine.project.folder import ProjectFolder
 NOW = "now"
 BY_STEPS = "steps"
 NOT_NOW = "no"
+STEP_BY_KEY = {"2": "model", "3": "queries"}
+"""The steps that the offer's advice names (`HELP_KEYS`), by their keys."""
 WHAT = (
     "The encoder learns the words of your documents from queries made from them. You can search"
     " meanwhile."
@@ -26,10 +30,14 @@ WHAT = (
 
 
 class AdaptDialog(QuestionDialog):
-    """Offers an adaptation; closes with `NOW`, `BY_STEPS` or None.
+    """Offers an adaptation; closes with `NOW`, `BY_STEPS`, a step of `STEP_BY_KEY` or None.
 
     Nothing can be started before the estimate is shown.
     """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(key, f"dismiss({step!r})", show=False) for key, step in STEP_BY_KEY.items()
+    ]
 
     def __init__(self, project: ProjectFolder) -> None:
         answers = [(NOW, "Adapt now"), (BY_STEPS, "Step by step"), (NOT_NOW, "Not now")]

@@ -22,6 +22,7 @@ KEY_NAMES = {
     "question_mark": "?",
     "plus": "+",
     "minus": "-",
+    "equals_sign": "=",
     "slash": "/",
     "escape": "Esc",
     "enter": "Enter",

@@ -275,13 +275,15 @@ class ProjectScreen(StepHost):
     @work(exclusive=True, group="improve")
     async def offer_adaptation(self) -> None:
         """Show what an adaptation takes and could gain, and start it if the user agrees."""
-        from bmembed_tui.dialogs.adapt import BY_STEPS, NOW, AdaptDialog
+        from bmembed_tui.dialogs.adapt import BY_STEPS, NOW, STEP_BY_KEY, AdaptDialog
 
         answer = await self.app.push_screen_wait(AdaptDialog(self.project))
         if answer == NOW:
             self.start_run(follow=True)
         elif answer == BY_STEPS:
             self.go("model")
+        elif answer in STEP_BY_KEY.values():
+            self.go(answer)
 
     @work(exclusive=True, group="remove")
     async def action_remove(self) -> None:

@@ -158,6 +158,7 @@ class StepPane(Vertical):
             if isinstance(binding, Binding) and binding.description:
                 _, name, parameters = parse(binding.action)
                 if self.check_action(name, parameters):
-                    help_text = f"key {format_key(binding.key)}"
+                    keys = " ".join(map(format_key, binding.key.split(",")))
+                    help_text = f"key {keys}"
                     commands[f"{self.title}: {binding.description}"] = (help_text, binding.action)
         return commands

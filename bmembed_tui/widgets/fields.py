@@ -34,8 +34,8 @@ MAX_ENTRIES = 20_000  # entries of a folder that a completion reads
 class Field(Input):
     """A line of text.
 
-    Up and down go to the neighbouring fields. Control characters that are pasted become visible
-    signs.
+    Up and down go to the neighbouring fields. Pasted lines become one. Control characters that are
+    pasted become visible signs.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -67,6 +67,12 @@ class Field(Input):
         if action and await self.app.run_action(action, self):
             event.stop()
             event.prevent_default()
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """Join the lines of a pasted text, of which `Input` would insert only the first."""
+        lines = event.text.splitlines()
+        if len(lines) > 1:
+            event.text = " ".join(filter(None, map(str.strip, lines)))
 
 
 class PatternField(Field):
@@ -140,7 +146,7 @@ def _quote(pattern: str) -> str:
 
 
 class PathField(Field):
-    """A path. Tab completes it, and goes to the next field once it names what exists.
+    """A path. Tab completes it, and goes to the next field where there is nothing to complete.
 
     `files`: whether files are offered as well as folders.
     """
@@ -212,10 +218,12 @@ class PathField(Field):
             self.screen.focus_next()
 
     async def _is_finished(self, text: str) -> bool:
-        """Return whether Tab should leave the field: nothing to complete, or the path exists."""
+        """Return whether Tab should leave the field: the path exists, or no path begins so."""
         if not text or not self.cursor_at_end:
             return True
-        return await asyncio.to_thread(_exists, self.path)
+        if await asyncio.to_thread(_exists, self.path):
+            return True
+        return not await asyncio.to_thread(find_paths, text, self._files)
 
 
 class _PathSuggester(Suggester):

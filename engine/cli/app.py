@@ -259,9 +259,18 @@ def print_line(data: Any) -> None:
 def _escape(text: str) -> str:
     """Return JSON with escapes for control characters and for what is not UTF-8.
 
-    JSON itself demands escapes only for control characters below U+0020.
+    JSON itself demands escapes only for control characters below U+0020. Where standard output is
+    not UTF-8, all that is not ASCII is escaped.
     """
-    return re.sub("[\x7f-\x9f\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", text)
+    is_utf8 = (sys.stdout.encoding or "utf-8").lower() == "utf-8"
+    escaped = "[\x7f-\x9f\ud800-\udfff]" if is_utf8 else "[^\x00-\x7e]"
+    return re.sub(escaped, _escape_character, text)
+
+
+def _escape_character(match: re.Match[str]) -> str:
+    """Return a character as JSON escapes it, in one or two units of UTF-16: `\\u00fc`."""
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
 
 
 def require_consent(question: str, yes: bool, command: str) -> None:

@@ -84,7 +84,8 @@ def search(
     query: Annotated[
         str | None,
         typer.Argument(
-            metavar="QUERY", help='words, "an exact phrase", -word, word*, title:word, like:ID'
+            metavar="QUERY",
+            help='words, "an exact phrase", -word, word*, *word, title:word, like:ID',
         ),
     ] = None,
     mode: Annotated[

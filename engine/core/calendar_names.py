@@ -107,3 +107,52 @@ CALENDAR_NAMES = {
         "января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
     ),
 }
+
+
+def _number_months(sign: str) -> str:
+    """Return names of months that are numbers with a sign: `1月 2月 … 12月`."""
+    return " ".join(f"{month}{sign}" for month in range(1, 13))
+
+
+_CHINESE_MONTHS = "一月 二月 三月 四月 五月 六月 七月 八月 九月 十月 十一月 十二月"
+_CHINESE_DAYS = "星期日 星期一 星期二 星期三 星期四 星期五 星期六"
+ASIAN_CALENDAR_NAMES = {
+    "ja": _names(
+        _number_months("月"),
+        _number_months("月"),
+        "日曜日 月曜日 火曜日 水曜日 木曜日 金曜日 土曜日",
+        "日 月 火 水 木 金 土",
+    ),
+    "ko": _names(
+        _number_months("월"),
+        _number_months("월"),
+        "일요일 월요일 화요일 수요일 목요일 금요일 토요일",
+        "일 월 화 수 목 금 토",
+    ),
+    "th": _names(
+        "มกราคม กุมภาพันธ์ มีนาคม เมษายน พฤษภาคม มิถุนายน กรกฎาคม สิงหาคม กันยายน ตุลาคม พฤศจิกายน ธันวาคม",
+        "ม.ค. ก.พ. มี.ค. เม.ย. พ.ค. มิ.ย. ก.ค. ส.ค. ก.ย. ต.ค. พ.ย. ธ.ค.",
+        "อาทิตย์ จันทร์ อังคาร พุธ พฤหัสบดี ศุกร์ เสาร์",
+        "อา. จ. อ. พ. พฤ. ศ. ส.",
+    ),
+    "zh": _names(
+        _CHINESE_MONTHS,
+        _number_months("月"),
+        _CHINESE_DAYS,
+        "周日 周一 周二 周三 周四 周五 周六",
+    ),
+    "zh-tw": _names(
+        _CHINESE_MONTHS,
+        _number_months("月"),
+        _CHINESE_DAYS,
+        "週日 週一 週二 週三 週四 週五 週六",
+    ),
+}
+"""Names in languages whose days of texts are not read by the names of months."""
+NOON_NAMES = {
+    "ja": "午前/午後",
+    "ko": "오전/오후",
+    "zh": "上午/下午",
+    "zh-tw": "上午/下午",
+}
+"""What stands for AM and PM."""

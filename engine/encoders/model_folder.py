@@ -49,6 +49,8 @@ _SAVE_AGAIN = (
 _WIDTH_KEYS = ("hidden_size", "d_model", "dim", "n_embd")
 # Architectures whose first two positions stand for no token of a text.
 _OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert", "mpnet", "longformer")
+FolderState = frozenset[tuple[Path, int, int, int, int]]
+"""The path, identity, size and mtime of each file in the folders of a model."""
 _OWN_MODULES = "sentence_transformers."
 DEFAULT_MAX_TOKENS = 512
 """Length limit of a model whose configuration does not state one."""
@@ -113,6 +115,18 @@ class ModelFolder:
     def tokenizer_file(self) -> Path:
         """The fast tokenizer's `tokenizer.json`."""
         return self.transformer_path / "tokenizer.json"
+
+
+class _CheckedFolder(NamedTuple):
+    """A checked model, the folders of its files, and their state when they were checked."""
+
+    folders: list[Path]
+    state: FolderState
+    model: ModelFolder
+
+
+# By path, name and expected digest.
+_checked: dict[tuple[Path, str, str | None], _CheckedFolder] = {}
 
 
 def resolve_model(spec: str = DEFAULT_MODEL) -> ModelFolder:
@@ -266,6 +280,37 @@ def _check_folder(path: Path) -> tuple[list[Module], list[Path]]:
 
 
 def _resolve_folder(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
+    """Return a folder after checking it, once in this process for the state of its files.
+
+    Its weights must have the expected digest, if given.
+    """
+    key = (path, name, expected_sha256)
+    former = _checked.get(key)
+    if former is not None and former.state == _read_state(former.folders):
+        return former.model
+    folders = [path, *(module.folder for module in _check_modules(path))]
+    # Read before the files are checked, so that a change meanwhile makes the next call check again.
+    state = _read_state(folders)
+    model = _check_and_fingerprint(path, name, expected_sha256)
+    if state:
+        _checked[key] = _CheckedFolder(folders, state, model)
+    return model
+
+
+def _read_state(folders: list[Path]) -> FolderState:
+    """Return the state of the files in these folders, nothing if one of them cannot be read."""
+    files = set()
+    try:
+        for folder in filter(Path.is_dir, folders):
+            for file in folder.iterdir():
+                status = file.stat()
+                files.add((file, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+    except OSError:
+        return frozenset()
+    return frozenset(files)
+
+
+def _check_and_fingerprint(path: Path, name: str, expected_sha256: str | None) -> ModelFolder:
     """Check a folder and fingerprint it; its weights must have the expected digest, if given."""
     modules, weights = _check_folder(path)
     digests = _hash_files(path, weights)

@@ -38,12 +38,7 @@ def check_target(project: ProjectFolder, target: Path, *, file: bool = False) ->
             to_do = "Create it, or choose another."
             raise InputError(f"{path.parent} is not a folder.", "", to_do, code="path-missing")
         if _is_taken(path, file):
-            raise UsageError(
-                f"{path} exists already.",
-                "Nothing was overwritten.",
-                "Choose another name, or delete it.",
-                code="target-exists",
-            )
+            raise _build_taken_error(project, path, file)
     except (OSError, ValueError, RuntimeError) as error:
         raise UsageError(
             f"{target} cannot be written to.",
@@ -76,6 +71,17 @@ def _is_taken(path: Path, file: bool) -> bool:
     if path.is_symlink():
         return True
     return path.exists() and (file or not path.is_dir() or any(path.iterdir()))
+
+
+def _build_taken_error(project: ProjectFolder, path: Path, file: bool) -> UsageError:
+    """Return the error of a target that exists. Never advises to delete a folder of the user's."""
+    to_do = "Choose another name, or delete it."
+    if path.is_dir():
+        suggestion = path / (f"{project.name}.bundle" if file else f"{project.name}-export")
+        to_do = f"Choose another name, such as {suggestion}."
+    return UsageError(
+        f"{path} exists already.", "Nothing was overwritten.", to_do, code="target-exists"
+    )
 
 
 @contextmanager

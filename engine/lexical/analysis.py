@@ -26,8 +26,8 @@ from engine.lexical.languages import NO_LANGUAGE, STEMMERS, STOP_WORDS
 from engine.lexical.numbers import sequences
 from engine.lexical.numbers.figures import compound_pattern_for
 from engine.lexical.query_terms import QueryTerms, QueryTermsCounter
-from engine.lexical.suspended import find_suspended
-from engine.lexical.word_forms import unify_forms
+from engine.lexical.words.forms import unify_forms
+from engine.lexical.words.suspended import find_suspended
 from engine.lexical.words_and_codes import (
     DAY,
     MAX_WORD_LENGTH,
@@ -56,6 +56,8 @@ class Terms(NamedTuple):
     leaked pumps  `leak` `pump`
     e-mail        `e` `mail`         `-email`
     getUserName   `getusernam`       `-get` `-user` `-name`
+    NGOs          `ngos`             `-ngo`
+    our IT        `our`              `-it`
     PHX-121       `phx` `121`        `phx-121`
     12,750.00     `12` `750` `00`    `12750.0`
     Windows 10    `window` `10`                              `=windows-10`
@@ -105,12 +107,13 @@ class Analyzer:
         """Return the words and codes of a text. Never raises, whatever the text."""
         words: list[str] = []
         codes: list[str] = []
-        capitals: list[tuple[str, str]] = []
+        capitals: list[tuple[str, sequences.Occurrence]] = []
         if characters.has_capitals(text):
+            codes += map(add_joint, self.find_stop_words_in_capitals(text))
             codes += self._join_humps(text) if characters.has_humps(text) else ()
+            codes += self._join_singulars(text)
             capitals += sequences.find_capitals(text)
-            text = characters.separate(text)
-        text = characters.separate_marks(text).lower()
+        text = characters.lower(text)
         if self.language in _HAVE_COMPOUNDS:
             codes += self._join_suspended(text)
         compounds = compound_pattern_for(text).findall(text)
@@ -120,10 +123,23 @@ class Analyzer:
             words += compound_words
             codes += compound_codes
         all_sequences = list(self._find_sequences(text, compounds))
-        for word, letter in capitals:
-            if self._is_in_sequences(word):
-                all_sequences += sequences.find_letter(word, letter)
+        for word, occurrence in capitals:
+            if self.is_in_sequences(word):
+                all_sequences += occurrence.codes
         return Terms(words, codes, all_sequences)
+
+    def find_stop_words_in_capitals(self, text: str) -> set[str]:
+        """Return what would be the terms of stop words in capitals: `it` for `our IT`.
+
+        Empty for a text in which all words are in capitals.
+        """
+        if self._stop_words is None or text.isupper():
+            return set()
+        words = characters.WORD_IN_CAPITALS.findall(text)
+        if not words:
+            return set()
+        distinct = set(map(str.lower, words))
+        return {self._prefix + word for word in distinct if not self.analyse_compound(word).words}
 
     def _join_humps(self, text: str) -> Iterator[str]:
         """Yield a code for each part of words such as getUserName: `-get`, `-user`, `-name`."""
@@ -134,6 +150,13 @@ class Analyzer:
             if 1 < len(parts) <= _MAX_HUMPS:
                 terms = filter(None, map(self.term_of, map(str.lower, parts)))
                 yield from map(add_joint, terms)
+
+    def _join_singulars(self, text: str) -> Iterator[str]:
+        """Yield a code for each plural such as PDFs whose s the stemmer keeps: `-pdf`."""
+        for plural in characters.find_acronym_plurals(text):
+            singular = self.term_of(plural[1].lower())
+            if singular and singular != self.term_of(plural[0].lower()):
+                yield add_joint(singular)
 
     def _join_suspended(self, text: str) -> Iterator[str]:
         """Yield codes such as `-krankenversicherung`, for `kranken- und pflegeversicherung`."""
@@ -146,7 +169,7 @@ class Analyzer:
         for place in places:
             number = compounds[place]
             before, after = sequences.find_neighbours(compounds, place)
-            if before and self._is_in_sequences(before):
+            if before and self.is_in_sequences(before):
                 yield from sequences.find_sequences(before, number)
             if after and not sequences.may_be_number(after):
                 yield from sequences.find_sequences(number, after)
@@ -156,7 +179,7 @@ class Analyzer:
         for occurrence in sequences.find_by_signs(text):
             yield from occurrence.codes
 
-    def _is_in_sequences(self, word: str) -> bool:
+    def is_in_sequences(self, word: str) -> bool:
         """Return whether a word forms a sequence with the number after it; stop words do not."""
         if self._stop_words is None:
             return not _is_stop_word_somewhere(word)
@@ -178,7 +201,9 @@ class Analyzer:
             terms = self.analyse_compound(compound)
             return terms.words, terms.codes
 
-        return QueryTermsCounter(analyse, self._prefix).count(text)
+        query_terms = QueryTermsCounter(analyse, self._prefix).count(text)
+        query_terms.single.update(self.find_stop_words_in_capitals(text))
+        return query_terms
 
     def unstemmed(self, text: str, *, joined: bool = False) -> QueryTerms:
         """Return a query's words before stemming and removal of stop words, and its codes.

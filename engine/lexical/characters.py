@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
 
@@ -98,8 +99,10 @@ _IS_CYRILLIC = re.compile("[\u0400-\u04ff]")
 _MICRO = re.compile(r"(?:^|(?<=\d))\u03bc(?=[a-z]{1,2}$)")
 # The ending of 5º and 2.ª
 _ORDINAL = re.compile("(?<=\\d)\\.?[\u00ba\u00aa]")
-# The sign of a diameter in Ø12.
+# A letter that is typed as the sign of a diameter: Ø12
 _DIAMETER = re.compile(r"(?<!\w)[Øøφ](?= ?\d)")
+DIAMETER = "\u2300"
+"""The sign of a diameter, which is no letter."""
 _GREEK_NAMES = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma"
     " sigma tau upsilon phi chi psi omega"
@@ -117,16 +120,22 @@ _BEFORE_HUMP = re.compile(
     r"(?<=[a-z\u00df-\u00ff]{2})(?=[A-Z\u00c0-\u00de](?:[a-z\u00df-\u00ff]|[A-Z]{2}))"
     r"|(?<=[A-Z]{2})(?=[A-Z][a-z]{2})"
 )
-# What capitals say: the same humps, the plural of PDFs, and the A of vitamin A, but not of R&D or
-# C++. A pattern that begins with a set of characters is found fast.
+# What capitals say: the same humps, the plural of PDFs, IT, and the A of vitamin A, but not of R&D
+# or C++. A pattern that begins with a set of characters is found fast.
 _PLURAL = r"(?<=[A-Z]{2})s(?![\w'\u2019])"
 _SINGLE = "(?<=[^\\W\\d_][ \u00a0].)(?![\\w&+#'\u2019])"
 _HUMP = r"(?<=[a-z\u00df-\u00ff]{2}.)(?:[a-z\u00df-\u00ff]|[A-Z]{2})|(?<=[A-Z]{3})[a-z]{2}"
 _HUMPS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP})")
-_CAPITALS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP}|{_PLURAL}|{_SINGLE})")
-_ACRONYM_PLURAL = re.compile(f"([A-Z]){_PLURAL}")
+_REST_IN_CAPITALS = r"(?<!\w.)[A-Z]+(?!\w)"
+_CAPITALS = re.compile(rf"[A-Z\u00c0-\u00de](?:{_HUMP}|{_PLURAL}|{_SINGLE}|{_REST_IN_CAPITALS})")
+# PDFs or mRNAs, with its singular as a group
+_ACRONYM_PLURAL = re.compile(rf"(?<![^\W_])([^\W\d_]{{0,20}}[A-Z]){_PLURAL}")
+_ENDS_ACRONYM_PLURAL = re.compile(f"[A-Z]{_PLURAL}")
 SINGLE_CAPITAL = re.compile(f"[A-Z]{_SINGLE}")
 """A capital letter behind a word and a blank: the A of vitamin A."""
+
+WORD_IN_CAPITALS = re.compile(f"[A-Z]{_REST_IN_CAPITALS}")
+"""A word in capital letters: IT or MAN."""
 
 _SPELT_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe", "đ": "dj"})
 # hauptstr, and str alone
@@ -175,24 +184,26 @@ def _word() -> str:
 
 
 def lower(text: str) -> str:
-    """Return the `separate` form of a text in lower case."""
-    return separate(text).lower()
+    """Return a text in lower case as `replace_signs` writes it."""
+    return replace_signs(text).lower()
 
 
-def separate(text: str) -> str:
+def replace_signs(text: str) -> str:
     """Return a text of the same length in which only words consist of letters and digits.
 
-    It has "-" for "_", which a regular expression counts as part of words, and a blank for the
-    plural s of PDFs and for the sign of a diameter (Ø12).
+    It has "-" for "_", which a regular expression counts as part of words, and `DIAMETER` for the
+    letters that are typed instead: Ø12.
     """
-    return _ACRONYM_PLURAL.sub(r"\1 ", separate_marks(text))
-
-
-def separate_marks(text: str) -> str:
-    """Return the `separate` form of a text without plurals such as PDFs."""
     if "\u00d8" in text or "\u00f8" in text or "\u03c6" in text:
-        text = _DIAMETER.sub(" ", text)
+        text = _DIAMETER.sub(DIAMETER, text)
     return text.replace("_", "-")
+
+
+def find_acronym_plurals(text: str) -> Iterator[re.Match[str]]:
+    """Yield the plurals of a text such as PDFs. The first group is the singular: PDF."""
+    # The ending is found faster than the whole, which most texts have nowhere.
+    if _ENDS_ACRONYM_PLURAL.search(text):
+        yield from _ACRONYM_PLURAL.finditer(text)
 
 
 def fold(word: str) -> str:
@@ -309,7 +320,10 @@ def _format_fraction(fraction: re.Match[str]) -> str:
 
 
 def has_capitals(text: str) -> bool:
-    """Return whether a text has a word such as getUserName or PDFs, or a letter as in vitamin A."""
+    """Return whether capitals may say something: getUserName, PDFs, IT or the A of vitamin A.
+
+    Only in such texts are these looked for.
+    """
     return _CAPITALS.search(text) is not None
 
 

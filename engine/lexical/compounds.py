@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from engine.lexical.characters import fold, normalise
+from engine.lexical.characters import IS_UNSPACED, find_acronym_plurals, fold, normalise
 from engine.lexical.codes import strip_language
 from engine.lexical.vocabulary import Vocabulary
 
@@ -22,8 +22,6 @@ _MIN_OTHER_PART = 3  # of what a compound has besides this stem
 _MIN_PART = 4  # of each part that a compound is split into
 _MIN_INNER_PART = 8  # of a stem in the middle of a compound
 _MIN_SINGULAR = 3  # of singular and plural
-# Stemmers cut more off a long word, so a word is also stemmed with this before it.
-_LONG_WORD = "vertrags"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def find_compounds(vocabulary: Vocabulary, word: str) -> list[Compound]:
             if is_at_end or len(part) >= _MIN_INNER_PART:
                 parts[term] = ""
         # Kündigung has the stem `kundig`, but that of Mietvertragskündigung ends in `kund`.
-        ending = _stem(vocabulary, _LONG_WORD + word.lower(), language).removeprefix(_LONG_WORD)
+        ending = vocabulary.stem_ending(word, language)
         if ending != part and len(ending) >= _MIN_PART:
             for term in _find_longer(vocabulary, ending, language):
                 if strip_language(term).endswith(ending):
@@ -99,9 +97,17 @@ def split_compound(vocabulary: Vocabulary, word: str) -> tuple[str, ...]:
 def find_other_number(vocabulary: Vocabulary, word: str) -> str:
     """Return the word with or without a final s, if chunks contain only that: `Kitas` for `Kita`.
 
-    Otherwise an empty text. Stemmers keep this s after most letters: Kitas, Büros, Lkws.
+    Otherwise an empty text. Stemmers keep this s after most letters: Kitas, Büros, Lkws. For an
+    acronym such as `PDFs`, return the singular in any language if the stemmer keeps its s, also if
+    chunks contain both.
     """
-    if not word.isalpha() or vocabulary.contains(word):
+    if acronym := next(find_acronym_plurals(word), None):
+        other = acronym[1]
+        is_another_term = vocabulary.analyse(word) != vocabulary.analyse(other)
+        return other if is_another_term and vocabulary.has_chunks_with(other) else ""
+    if not word.isalpha() or IS_UNSPACED.search(word) or not _has_compounds(vocabulary):
+        return ""
+    if vocabulary.contains(word):
         return ""
     other = word[:-1] if word.endswith(("s", "S")) else f"{word}s"
     if min(len(word), len(other)) >= _MIN_SINGULAR and vocabulary.has_chunks_with(other):

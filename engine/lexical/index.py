@@ -301,11 +301,14 @@ class LexicalIndex:
         """Return the ids (n,) of the chunks that contain any of these terms, at most `limit`."""
         return self._find_with_all([terms], limit)
 
-    def find_with_spellings(self, words: Iterable[Sequence[str]]) -> Ids | None:
+    def find_with_spellings(
+        self, words: Iterable[Sequence[str]], limit: int | None = None
+    ) -> Ids | None:
         """Return the ids (n,) of the chunks that contain each word in one of its spellings.
 
         A word is given by its spellings, the usual one first: `["8", "m8"]`. Words whose usual
-        spelling is a stop word are ignored; None if there are no others.
+        spelling is a stop word are ignored; None if there are no others. `limit`: maximum number of
+        ids, None for all.
         """
         terms_by_word = []
         for spellings in words:
@@ -321,7 +324,21 @@ class LexicalIndex:
                     if len(alternatives) == 1:
                         terms |= alternatives[0]
             terms_by_word.append(terms)
-        return self._find_with_all(terms_by_word) if terms_by_word else None
+        return self._find_with_all(terms_by_word, limit) if terms_by_word else None
+
+    def find_with_ending(self, ending: str, *, is_open: bool) -> Ids | None:
+        """Return the ids (n,) of the chunks with words that may end in `ending`.
+
+        `is_open`: also of those in which other letters follow. None if the index cannot tell, since
+        stemmers cut such an ending off.
+        """
+        stems = self.vocabulary.find_endings(ending)
+        if not stems:
+            return None
+        pattern = f".*({'|'.join(sorted(stems))}){'.*' if is_open else ''}"
+        query = tantivy.Query.regex_query(self._index.schema, WORDS, pattern)
+        ids, _ = self._find_hits(tantivy.Query.const_score_query(query, 1.0), max(self.count, 1))
+        return ids
 
     def find_codes(self, text: str) -> list[str]:
         """Return the codes of a text as they are indexed.

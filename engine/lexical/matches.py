@@ -15,7 +15,7 @@ from engine.lexical.numbers.figures import (
     find_parts,
     read_figure,
 )
-from engine.lexical.suspended import find_suspended
+from engine.lexical.words.suspended import find_suspended
 from engine.lexical.words_and_codes import (
     DAY,
     LINE_HYPHEN,
@@ -36,7 +36,13 @@ def matched_spans(query: str, text: str, language: str = "none") -> list[Span]:
     They are ascending and do not overlap. A code that matches as a whole is one span, otherwise
     each of its matching parts is one. No index is needed.
     """
-    return _MatchFinder(_shared_analyzer(language), query).find(text)
+    return _match_finder(query, language).find(text)
+
+
+@lru_cache(maxsize=8)
+def _match_finder(query: str, language: str) -> _MatchFinder:
+    """Return the finder of a query, whose terms all hits of a search share."""
+    return _MatchFinder(_shared_analyzer(language), query)
 
 
 @lru_cache(maxsize=8)
@@ -68,17 +74,18 @@ class _MatchFinder:
         if not self._terms:
             return []
         spans = [*self._find_times_and_signs(text), *self._find_suspended(text)]
+        spans += self._find_letters(text)
         previous = ""
         previous_start = 0
-        separated = characters.separate(text)
+        separated = characters.replace_signs(text)
         for match in compound_pattern_for(text, any_case=True).finditer(separated):
             compound = match.group()
             lower = compound.lower()
             start = match.start()
             if self._sequences and self._matches(sequences.find_sequences(previous, lower)):
                 spans.append((previous_start, match.end()))
-            if compound.isupper() and self._matches(sequences.find_letter(previous, lower)):
-                spans.append((previous_start, match.end()))
+            if compound.isupper() and self._matches(find_joined([lower])):
+                spans.append(match.span())
             if not sequences.is_particle(lower):
                 previous = lower
                 previous_start = start
@@ -97,9 +104,15 @@ class _MatchFinder:
                 if self._matches(find_joined(map(self._analyzer.term_of, suspended.words))):
                     yield suspended.span
 
+    def _find_letters(self, text: str) -> Iterator[Span]:
+        """Yield the matching spans of words and the letter behind them: `vitamin A`."""
+        for word, occurrence in sequences.find_capitals(text):
+            if self._matches(occurrence.codes) and self._analyzer.is_in_sequences(word):
+                yield occurrence.span
+
     def _find_times_and_signs(self, text: str) -> Iterator[Span]:
         """Yield the matching spans of times of day, and of what signs mark, such as 50 %."""
-        lower = text.lower()
+        lower = characters.lower(text)
         has_times = self._sequences or any(map(DAY.fullmatch, self._terms))
         if not has_times or len(lower) != len(text):
             return
@@ -165,8 +178,11 @@ class _MatchFinder:
         return self._matches((term, self._analyzer.term_of(characters.spell_out(word))))
 
     def _find_in_humps(self, word: str) -> list[Span]:
-        """Return the matching parts of a word such as getUserName; nothing for other words."""
+        """Return the matching parts of a word such as getUserName or PDFs; none of other words."""
         spans: list[Span] = []
+        for plural in characters.find_acronym_plurals(word):
+            if self._matches_word(plural[1].lower()):
+                spans.append(plural.span())
         if characters.has_humps(word):
             start = 0
             for part in characters.split_humps(word):

@@ -36,7 +36,7 @@ class QueryTerms:
     digits: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Code of a number → its words if written as digits alone: `12750.0` → `12750`."""
     single: set[str] = field(default_factory=set)
-    """Words that are typed by themselves, not joined with others."""
+    """Words that are typed by themselves, not joined with others, and stop words in capitals."""
     sequences: set[str] = field(default_factory=set)
     """Codes of words and numbers that follow each other: `=windows-10`."""
 
@@ -72,8 +72,9 @@ class QueryTermsCounter:
     def count(self, text: str) -> QueryTerms:
         """Return the terms of a query."""
         terms = self._terms
-        compounds = list(split_into_compounds(characters.lower(text)))
-        terms.sequences.update(_find_sequences(text, compounds))
+        lower = characters.lower(text)
+        compounds = list(split_into_compounds(lower))
+        terms.sequences.update(_find_sequences(lower, compounds))
         for compound in compounds:
             self._add_compound(compound)
         if len(terms.words) > _MAX_SHORT_QUERY:
@@ -154,7 +155,7 @@ class QueryTermsCounter:
 
 
 def _find_sequences(text: str, compounds: Sequence[str]) -> Iterator[str]:
-    """Yield the codes of the sequences in a query.
+    """Yield the codes of the sequences in a lower-case query.
 
     Of `python 3.11` only `=python-3.11`, not `=python-3`.
     """
@@ -166,9 +167,9 @@ def _find_sequences(text: str, compounds: Sequence[str]) -> Iterator[str]:
         if not sequences.is_particle(compound):
             previous = compound
     places = sequences.find_places(compounds)
-    for time in sequences.find_times(text.lower(), compounds, places):
+    for time in sequences.find_times(text, compounds, places):
         yield from time.codes
-    for occurrence in sequences.find_by_signs(text.lower()):
+    for occurrence in sequences.find_by_signs(text):
         yield occurrence.codes[0]
 
 

@@ -77,6 +77,8 @@ class Analyzers:
                 words[term] = words.get(term, 0.0) + count * weight
             if word in query.single:
                 single.update(self._terms_of([word]))
+        for analyzer in (self.main, *self._others.values()):
+            single.update(analyzer.find_stop_words_in_capitals(text))
         codes = {}
         for code, parts in query.codes.items():
             codes[code] = self._choose_parts(parts, frequency)

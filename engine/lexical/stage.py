@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.core.errors import DamagedError, SettingsError, nearest, reason_of
+from engine.core.errors import DamagedError, reason_of
 from engine.core.platforms.files import delete_tree, try_remove_tree
 from engine.core.records import Chunk
 from engine.core.text import language_name
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
-VERSION = 15
+VERSION = 16
 TITLES = "titles.json"
 LANGUAGES = "languages.json"
 # Chunks whose language is detected if no document has one.
@@ -212,23 +212,11 @@ def _store_languages(context: StageContext, report: Callable[[int], None]) -> No
 
 
 def _choose_language(context: StageContext) -> str:
-    """Return the main language: that of project.toml, or the detected one.
-
-    Raises SettingsError.
-    """
-    from engine.lexical.languages import detect_language, main_language, supported_languages
+    """Return the main language: that of project.toml, or the detected one."""
+    from engine.lexical.languages import detect_language, main_language
 
     language = context.settings.lexical.language
     if language != "auto":
-        known = supported_languages()
-        if language not in known:
-            near = nearest(language, known)
-            raise SettingsError(
-                f"lexical.language = '{language}' is not a language that can be stemmed.",
-                "Known languages are auto, " + ", ".join(known) + ".",
-                f"Did you mean '{near}'?" if near else "Choose one of these in project.toml.",
-                code="language-unknown",
-            )
         return language
 
     lengths = context.store.characters_by_language("")

@@ -17,7 +17,7 @@ from engine.lexical.code_spellings import CodeVocabulary
 from engine.lexical.codes import is_code, is_in_another_language, is_whole, strip_language
 from engine.lexical.numbers.sequences import find_other_spelling
 from engine.lexical.several import Analyzers
-from engine.lexical.word_forms import find_irregular
+from engine.lexical.words.forms import find_irregular
 from engine.lexical.writing import CODES, WORDS, NotedSpellings, panics_are_damage
 
 MAX_LISTED = 200_000
@@ -27,6 +27,10 @@ LIKE = 0.65
 MIN_SIMILAR = 4
 """Minimum length of a word for which similar ones are looked for."""
 _MAX_SIMILAR = 5
+# The beginning of a long word.
+_LONG_WORD = "vertrags"
+# Minimum length of the stem of an ending.
+_MIN_ENDING = 4
 
 
 class Vocabulary:
@@ -153,6 +157,30 @@ class Vocabulary:
             if strip_language(term).startswith(prefix):
                 stems.update(spellings)
         return stems
+
+    def find_endings(self, ending: str) -> set[str]:
+        """Return how the terms of words with this ending may end, in all languages.
+
+        Empty if that is not known: of -vertrag it is, of -ung, which stemmers cut off, it is not.
+        """
+        endings: set[str] = set()
+        for language in self._analyzers.languages:
+            for word in {normalise(ending), spell_out(normalise(ending))}:
+                in_long_word = self.stem_ending(word, language)
+                alone = "".join(map(strip_language, self.analyse(word, language)))
+                if len(in_long_word) < _MIN_ENDING or not alone.startswith(in_long_word):
+                    return set()
+                endings |= {in_long_word, alone}
+        return endings
+
+    def stem_ending(self, ending: str, language: str) -> str:
+        """Return how the terms of long words with this ending end, empty if that is not known.
+
+        Stemmers cut more off a long word.
+        """
+        term = "".join(self.analyse(_LONG_WORD + normalise(ending), language))
+        stem = strip_language(term)
+        return stem.removeprefix(_LONG_WORD) if stem.startswith(_LONG_WORD) else ""
 
     def _find_stems_as_spelt(self, beginning: str) -> set[str]:
         """Return the terms with this beginning; up to two letters at a term's end may differ."""

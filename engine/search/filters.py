@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.core.characters import compose_accents
 from engine.core.dates import day, document_date, read_day, to_local
-from engine.core.errors import UsageError, unknown_name
+from engine.core.errors import UsageError, nearest
 from engine.core.messages.search import MAX_FACETS, Search
 from engine.core.records import Document
 from engine.corpus.scan.formats import FORMATS, PICTURES, STREAMED, ending_of
@@ -143,11 +143,16 @@ def unknown_formats(wanted: Iterable[str], documents: Iterable[Document]) -> lis
 
 def unknown_format(wanted: Iterable[str], documents: Iterable[Document]) -> UsageError | None:
     """Return an error about the first of the `unknown_formats`, or None if all are known."""
+    documents = list(documents)
     formats = unknown_formats(wanted, documents)
     if not formats:
         return None
-    valid = sorted(ending[1:] for ending in FORMATS_BY_ENDING)
-    return unknown_name("file type", formats[0], valid, code="type-unknown")
+    name = formats[0]
+    available = ", ".join(sorted({document.format for document in documents}))
+    why = f"The documents have these: {available}." if available else ""
+    near = nearest(name, (ending[1:] for ending in FORMATS_BY_ENDING), cutoff=0.6)
+    to_do = f"Did you mean '{near}'?" if near else "Use the ending of the files' names."
+    return UsageError(f"There is no file type '{name}'.", why, to_do, code="type-unknown")
 
 
 def resolve_language(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, NotBuiltError
 from engine.core.messages.report import SearchMode
 from engine.core.messages.search import Mode
 from engine.project.control import with_run_hint
@@ -20,6 +20,8 @@ from engine.settings.schema import SearchSettings
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
+
+INDEX_NAMES = {"bm25": "keyword index", "semantic": "vector index"}
 
 
 @dataclass
@@ -92,18 +94,21 @@ class Rankers:
         if mode != "hybrid":
             rankings.by_ranker[mode] = rankers[mode]()
             return rankings
-        failures: list[EngineError] = []
+        failures: dict[str, EngineError] = {}
         for ranker, rank in rankers.items():
             try:
                 rankings.by_ranker[ranker] = rank()
             except EngineError as error:
-                failures.append(with_run_hint(self.loaded.project, error))
+                failures[ranker] = with_run_hint(self.loaded.project, error)
         if not rankings.by_ranker:
-            raise failures[0]
+            raise next(iter(failures.values()))
         remaining = "keywords" if "bm25" in rankings.by_ranker else "meaning"
-        for failure in failures:
-            reason = f"{failure.what} {failure.to_do}"
-            rankings.add_note(f"By {remaining} only: {reason}")
+        for ranker, failure in failures.items():
+            if isinstance(failure, NotBuiltError) and failure.command == "status":
+                index = INDEX_NAMES[ranker]
+                rankings.add_note(f"By {remaining} only so far: a run is building the {index}.")
+                continue
+            rankings.add_note(f"By {remaining} only: {failure.what} {failure.to_do}")
             rankings.commands += failure.commands
         return rankings
 

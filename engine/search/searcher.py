@@ -27,7 +27,7 @@ from engine.search.typed import TypedQueries, describe_no_word
 if TYPE_CHECKING:
     from engine.core.arrays import Ids
 
-EMPTY = "The query is empty."
+EMPTY = "The query is empty: type a word or a question."
 NO_WORD = "The query has no words: type a word or a number to look for."
 
 
@@ -328,7 +328,7 @@ class Searcher:
             return Explained(name, {chunk_id: RankComparison() for chunk_id in chunk_ids}, reason)
         parsed = self._typed.restrict(parsed)
         allowed = None
-        if parsed.prefixes:
+        if parsed.wildcards:
             allowed = self._typed.find_allowed(parsed)
         parsed = self._typed.add_wording(parsed, allowed)
         return self._explainer.explain(parsed.meaning, chunk_ids, used_by)

@@ -1,4 +1,4 @@
-"""Query syntax: `"an exact phrase"`, `-word`, `word*`, `title:word` and `like:document`.
+"""Query syntax: `"an exact phrase"`, `-word`, `word*`, `*word`, `title:word`, `like:document`.
 
 Any other sign is plain text. Queries from other programs, such as those of an evaluation, are not
 parsed.
@@ -30,10 +30,11 @@ _MARKS = '"＂“”„«»「」『』'
 _QUOTED = (
     f'(?:["＂“”„«「『]|»(?!\\s))(?P<phrase>[^{_MARKS}]*)(?:(?P<closing>["＂“”«»」』])(?!\\w)|\\Z)'
 )
-# -word, title:"a phrase", like:contracts/lease.pdf, word*, and plain words
+# -word, title:"a phrase", like:contracts/lease.pdf, word*, *word, *word*, and plain words
 _OPERATOR = re.compile(
     rf"(?<![^\s(])(?P<minus>-)?(?P<field>(?i:title|like):)?(?:{_QUOTED}"
-    rf"|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|(?P<word>[^\W_][^\s{_MARKS}]*))"
+    rf"|(?P<prefix>[^\W_][\w.-]*\w)\*(?![\w*])|\*(?P<suffix>[^\W\d_{UNSPACED}]{{4,}})(?P<open>\*)?(?![\w*]|\.\w)"
+    rf"|(?P<word>[^\W_][^\s{_MARKS}]*))"
 )
 _IS_UNSPACED = re.compile(f"[{UNSPACED}]")
 _MAX_JOINED = 4
@@ -49,6 +50,8 @@ class Clause:
     """The words must follow each other: `"net profit"`."""
     is_prefix: bool = False
     """The last word may be longer: `pay*`, or a phrase without a closing quotation mark."""
+    is_suffix: bool = False
+    """The word, the only one, may begin earlier: `*contract`."""
     is_excluded: bool = False
     """The words must not occur: `-draft`."""
     in_title: bool = False
@@ -64,14 +67,12 @@ class Clause:
         """The words as a user may type them, without a minus and a field."""
         if self.is_phrase:
             return f'"{self.text}"'
-        if self.is_prefix:
-            return f"{self.text}*"
-        return self.text
+        return f"{'*' * self.is_suffix}{self.text}{'*' * self.is_prefix}"
 
     @property
     def is_word(self) -> bool:
         """Whether the clause is a single word, which matches in any of its forms."""
-        if self.is_phrase or self.is_prefix:
+        if self.is_phrase or self.is_prefix or self.is_suffix:
             return False
         return len(word_pattern().findall(self.text)) == 1
 
@@ -104,7 +105,7 @@ class Clause:
     def found_in(self, text: str) -> list[str]:
         """Return the matches in a text, in lower case without accents.
 
-        The match of a prefix is the whole word.
+        The match of a part of a word is the whole word.
         """
         matches: list[str] = []
         for pattern, spelling in self._spellings(text):
@@ -158,16 +159,19 @@ class ParsedQuery:
     """Codes in `text`, as typed, that no chunk contains."""
     codes: tuple[str, ...] = ()
     """What documents write for the `missing_codes`."""
+    respelt_codes: frozenset[str] = frozenset()
+    """Those of the `missing_codes` that documents write in another way, see `codes`."""
 
     @property
-    def prefixes(self) -> list[Clause]:
-        """The clauses such as `pay*` that passages must match."""
-        prefixes = []
+    def wildcards(self) -> list[Clause]:
+        """The clauses such as `pay*` and `*pay` that passages must match."""
+        wildcards = []
         for clause in self.clauses:
             is_required = not clause.is_excluded and not clause.in_title
-            if is_required and clause.is_prefix and not clause.is_phrase:
-                prefixes.append(clause)
-        return prefixes
+            is_part = clause.is_prefix or clause.is_suffix
+            if is_required and is_part and not clause.is_phrase:
+                wildcards.append(clause)
+        return wildcards
 
     @property
     def text_and_codes(self) -> str:
@@ -198,7 +202,7 @@ def parse(query: str) -> ParsedQuery:
         nonlocal like
         has_minus = part["minus"] is not None
         field = (part["field"] or "").lower()
-        content = part["phrase"] or part["prefix"] or part["word"] or ""
+        content = part["phrase"] or part["prefix"] or part["suffix"] or part["word"] or ""
         is_excluded_word = has_minus and content[:1].isalpha()  # -5 is a number
         is_plain = part["word"] and not field and not is_excluded_word
         if is_plain or not _has_word(content) or (field == "like:" and has_minus):
@@ -206,10 +210,15 @@ def parse(query: str) -> ParsedQuery:
         if field == "like:":
             like = content
             return ""
+        is_emphasised = part["open"] is not None and part[0] != query.strip()
+        if is_emphasised:  # `it is *really* late`, as in chats
+            return content
         is_phrase = part["phrase"] is not None
         is_open_phrase = is_phrase and part["closing"] is None
-        is_prefix = part["prefix"] is not None or is_open_phrase
-        clauses.append(Clause(content, is_phrase, is_prefix, has_minus, field == "title:"))
+        is_prefix = part["prefix"] is not None or part["open"] is not None or is_open_phrase
+        is_suffix = part["suffix"] is not None
+        in_title = field == "title:"
+        clauses.append(Clause(content, is_phrase, is_prefix, is_suffix, has_minus, in_title))
         return "" if has_minus or field else content
 
     text = _OPERATOR.sub(take_clause, query)
@@ -284,6 +293,8 @@ def _compile(clause: Clause) -> re.Pattern[str]:
         start = ""
     else:
         start = r"(?<![^\W_])"
+    if clause.is_suffix:
+        start += f"(?:{word_pattern().pattern})?"
     if _IS_UNSPACED.match(words[-1]):
         end = ""
     elif clause.is_prefix:

@@ -198,6 +198,9 @@ def gather(
     from engine.service.pooling import FocusedPooler, find_unmarked
 
     is_focused = isinstance(pooler, FocusedPooler)
+    if isinstance(pooler, FocusedPooler):
+        queries = list(queries)
+        pooler.load(query.text for query in queries if query.origin != "generated")
     considered: list[ToJudge] = []
     questions: list[OpenQuestion] = []
     settled = 0

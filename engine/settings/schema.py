@@ -11,6 +11,29 @@ from engine.settings.section import MAX_WHOLE_NUMBER, Prompt, Section, key
 from engine.settings.training_schema import TrainingSettings
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
+StemmedLanguage = Literal[
+    "auto",
+    "ar",
+    "da",
+    "de",
+    "el",
+    "en",
+    "es",
+    "fi",
+    "fr",
+    "hu",
+    "it",
+    "nl",
+    "no",
+    "pt",
+    "ro",
+    "ru",
+    "sv",
+    "ta",
+    "tr",
+    "none",
+]
+"""Codes of the languages that have a stemmer; auto: of each document."""
 
 
 class CorpusSettings(Section):
@@ -74,7 +97,7 @@ class CorpusSettings(Section):
 class LexicalSettings(Section):
     """Keyword search (BM25)."""
 
-    language: str = key(
+    language: StemmedLanguage = key(
         "auto",
         "language of stemming and stop words: auto (per document), none, or a code such as en"
         " or de",

@@ -33,7 +33,7 @@ from textual.widgets import OptionList, TextArea
 
 from bmembed_tui import faults
 from bmembed_tui.app import BmembedApp
-from bmembed_tui.client.in_app import COMMAND_KEYS, add_app_keys, format_advice
+from bmembed_tui.client.in_app import COMMAND_KEYS, WAIT_FOR_RUN, add_app_keys, format_advice
 from bmembed_tui.client.run_state import RunState
 from bmembed_tui.dialogs.confirmations import ErrorDialog, QuestionDialog
 from bmembed_tui.dialogs.diagnostics import DiagnosticsScreen
@@ -47,7 +47,7 @@ from bmembed_tui.settings.screen import SettingsScreen
 from bmembed_tui.steps.search.pane import SearchPane
 from bmembed_tui.widgets.fields import PathField
 from bmembed_tui.widgets.key_line import KeyLine
-from engine.core.errors import DamagedError, ProjectBusyError, SettingsError
+from engine.core.errors import DamagedError, NotBuiltError, ProjectBusyError, SettingsError
 from engine.core.events import Paused, RunFinished, RunStarted, StageStarted
 from engine.core.messages.wire import to_json
 from engine.doctor.doctor import examine
@@ -311,6 +311,8 @@ def test_commands_that_help_are_followed_by_what_does_the_same_in_the_app() -> N
     )
     assert format_advice(DamagedError("Broken.", command="run")) == ""
     assert ways("2 are gone.", add_app_keys("2 are gone.", ["ingest"])) == ["ingest"]
+    being_built = NotBuiltError("No index yet.", "", "Try again later.", command="status")
+    assert format_advice(being_built) == WAIT_FOR_RUN
 
 
 def test_jump_mode_goes_to_what_was_named(new_project: Path) -> None:

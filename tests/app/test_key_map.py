@@ -86,6 +86,12 @@ def test_the_written_key_map_is_valid_and_private_and_never_overwritten(config: 
     assert keymap.load_keymap(known)
 
 
+def test_every_key_has_a_name_that_users_know() -> None:
+    for binding in keymap.collect_bindings().values():
+        for key in binding.key.split(","):
+            assert "_" not in format_key(key), binding
+
+
 def test_every_action_with_a_name_has_one_of_its_own() -> None:
     assert {
         "app.help",

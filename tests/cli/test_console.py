@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from engine.core.messages.report import (
     NextStep,
     ReportVerdict,
 )
+from engine.core.platforms.pipes import accept_any_text
 from engine.core.systems import label_of, own_systems, sort_systems
 from engine.core.text import harmless, language_name, visible
 
@@ -190,6 +192,17 @@ def test_json_is_the_same_in_escapes(capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(reported) == {"path": EVIL, "text": "Straße"}
     assert "Straße" in reported
     assert not set("\x1b\x07\x9b\x7f\udcff") & set(reported)
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_json_is_whole_in_every_locale(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    output = io.TextIOWrapper(written, encoding=encoding)
+    accept_any_text(output)
+    monkeypatch.setattr(sys, "stdout", output)
+    print_json({"text": "Straße ✓ 😀"})
+    output.flush()
+    assert json.loads(written.getvalue().decode(encoding)) == {"text": "Straße ✓ 😀"}
 
 
 @pytest.mark.parametrize(("verbose", "shown"), [(False, [603]), (True, [603, 574])])

@@ -141,7 +141,7 @@ def test_judged_passages_in_which_two_lists_differ_decide(
         for word in WORDS[:25]
     ]
     lists = SystemLists(adapted)
-    pooler = FocusedPooler(adapted, lists)
+    pooler = FocusedPooler(lists)
     letters = []
     for question in questions:
         reference, candidate = lists.rank(question)

@@ -74,7 +74,7 @@ def test_stems_of_compounds_may_differ(
     [
         ("Kita", "Die Kitas öffnen.", "Kitas"),
         ("Büros", "Das Büro ist leer.", "Büro"),
-        ("lkws", "Der Lkw fährt.", "lkw"),
+        ("LKWs", "Der Lkw fährt.", "LKW"),
         ("Büro", "Das Büro ist leer.", ""),
         ("Preis", "Die Pre-Release ist da.", ""),
         ("da", "Das Büro ist leer.", ""),
@@ -86,6 +86,27 @@ def test_plurals_in_s_that_the_stemmer_keeps(
 ) -> None:
     index = LexicalIndex.build(tmp_path / "index", [(1, text)], "de")
     assert find_other_number(index.vocabulary, word) == other
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "other"),
+    [
+        ("PDFs", "The PDF and the PDFs", "PDF"),
+        ("URLs", "The URL and the URLs", ""),  # the stemmer removes its s
+        ("news", "A new house", ""),
+        ("needless", "The needles fell.", ""),
+    ],
+)
+def test_other_languages_have_other_numbers_of_acronyms_only(
+    tmp_path: Path, word: str, text: str, other: str
+) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [(1, text)], "en")
+    assert find_other_number(index.vocabulary, word) == other
+
+
+def test_words_of_scripts_without_spaces_get_no_s(tmp_path: Path) -> None:
+    index = LexicalIndex.build(tmp_path / "index", [(1, "Größe S")], "de")
+    assert find_other_number(index.vocabulary, "契約") == ""
 
 
 @pytest.mark.parametrize(

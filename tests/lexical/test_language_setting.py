@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from pathlib import Path
 
@@ -11,9 +10,11 @@ from fixtures.errors import fails
 from fixtures.pipeline import stages_in_this_process
 
 from engine.core.errors import SettingsError
+from engine.lexical.languages import supported_languages
 from engine.project.folder import ProjectFolder
 from engine.project.store.artifact_info import LexicalInfo
 from engine.runs import pipeline
+from engine.settings.values import list_settings
 
 
 @pytest.fixture
@@ -33,10 +34,12 @@ def test_it_is_that_of_the_index(project: ProjectFolder, language: str) -> None:
     assert artifact.info.language == language
 
 
-def test_an_unknown_one_is_an_error_that_names_each_known_one_once(project: ProjectFolder) -> None:
-    project.change_settings({"lexical.language": "dee"})
-    with stages_in_this_process(), fails(SettingsError, "language-unknown", "'de'") as error:
-        pipeline.run(project, stages=("ingest", "index"))
-    codes = re.findall(r"\b\w{2}\b|none", error.value.why)
-    assert {"de", "en", "none"} <= set(codes)
-    assert len(set(codes)) == len(codes)
+def test_an_unknown_one_is_refused_when_it_is_set(project: ProjectFolder) -> None:
+    with fails(SettingsError, "settings-invalid", "lexical.language", "'de'"):
+        project.change_settings({"lexical.language": "dee"})
+    assert project.settings().lexical.language == "auto"
+
+
+def test_the_languages_of_the_setting_are_those_with_a_stemmer() -> None:
+    setting = list_settings()["lexical.language"]
+    assert setting.answers == ("auto", *supported_languages())

@@ -47,6 +47,8 @@ from engine.lexical.matches import matched_spans
         ("50 %, 50%, 50 percent", ["=50-%", "=50-%", "=50-%"]),
         ("500 EUR", ["=500-eur"]),
         ("\u20ac500 or 500 \u20ac, $ 30", ["=500-eur", "=500-eur", "=30-usd"]),
+        ("3 $50, 5 $50,000, 50$ 20", ["=50-usd", "=50-usd"]),
+        ("5 \u00d812, \u00f8 12,\u03c612", ["=12-\u2300"] * 3),
         ("20 \u00b0C or 20\u2103", ["=20-\u00b0c", "=20-\u00b0c"]),
         ("12.5 %, 1.000 \u20ac, \u20ac1,000", []),
         ("5 mcg, 5\u00b5g", ["=5-ug", "=5-ug"]),
@@ -161,6 +163,10 @@ def test_a_rare_spelling_counts_no_more_than_the_usual_one(tmp_path: Path) -> No
         ("http server", "an HTTPServer", ["HTTPServer"]),
         ("donald", "McDonald", []),
         ("March 2031", "due 14.03.2031", ["14.03.2031"]),
+        ("pdf", "two PDFs", ["PDFs"]),
+        ("pdfs", "two PDFs", ["PDFs"]),
+        ("vitamin A", "Vitamin A, vitamin (A)", ["Vitamin A", "vitamin", "A"]),
+        ("Ø12", "Ø 12", ["Ø 12"]),
     ],
 )
 def test_parts_of_a_word_with_humps_and_days_of_a_month_are_marked(
@@ -182,3 +188,16 @@ def test_parts_of_a_word_with_humps_and_days_of_a_month_are_marked(
 )
 def test_dates_and_words_of_other_scripts(query: str, text: str, marked: str) -> None:
     assert [text[start:end] for start, end in matched_spans(query, text)] == [marked]
+
+
+def test_a_stop_word_before_a_letter_is_not_marked() -> None:
+    text = "log B and C, many /B"
+    spans = matched_spans("log B and C, many", text, "en")
+    assert [text[start:end] for start, end in spans] == ["log B", "C", "many", "B"]
+
+
+def test_plurals_of_acronyms_are_found_in_either_case_and_number(tmp_path: Path) -> None:
+    chunks = [(1, "two PDFs"), (2, "two pdfs"), (3, "a PDF")]
+    index = LexicalIndex.build(tmp_path / "index", chunks, "en")
+    for query, ids in (("PDFs", [1, 2]), ("pdfs", [1, 2]), ("PDF", [1, 3]), ("pdf", [1, 3])):
+        assert sorted(index.search(query, 9)[0].tolist()) == ids

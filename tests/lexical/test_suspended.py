@@ -8,7 +8,7 @@ import pytest
 
 from engine.lexical.index import LexicalIndex
 from engine.lexical.matches import matched_spans
-from engine.lexical.suspended import find_suspended
+from engine.lexical.words.suspended import find_suspended
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,19 @@ def test_endings_mean_their_format_and_archives_what_lies_in_them() -> None:
     assert unknown_formats(("md", "indd", "jsonl", "HTM"), named) == ["indd"]
     problem = unknown_format(("indd",), named)
     assert problem is not None
-    assert {"tsv", "mht", "md"} <= set(re.findall(r"\w+", problem.why))
+    assert {document.format for document in named} <= set(re.findall(r"\w+", problem.why))
+    assert "tsv" not in problem.why
+
+
+@pytest.mark.parametrize(
+    ("wanted", "meant"), [("docs", "doc"), ("pfd", "pdf"), ("word", None), ("excel", None)]
+)
+def test_an_unknown_type_is_compared_with_those_that_can_be_read(
+    wanted: str, meant: str | None
+) -> None:
+    problem = unknown_format((wanted,), DOCUMENTS)
+    assert problem is not None
+    assert re.findall(r"'(\w+)'", problem.to_do) == ([meant] if meant else [])
 
 
 def test_folders_named_like_archives_are_not_archives() -> None:

@@ -59,8 +59,10 @@ def test_no_run_is_advised_while_one_is_building_the_indexes(
         being_built = open_searcher().search(Search(QUERY))
     assert rankers_of(not_built) == rankers_of(being_built) == {"bm25"}
     assert len(being_built.notes) == 1
-    assert "engine run" not in being_built.notes[0]
+    assert "engine" not in being_built.notes[0]
     assert being_built.notes != not_built.notes
+    # Nothing is left to do but to wait.
+    assert (not_built.commands, being_built.commands) == (("run", "embed"), ())
 
 
 def test_a_run_is_advised_if_the_current_one_leaves_the_vectors_out(

@@ -48,6 +48,10 @@ from engine.search.typed import TypedQueries
         ),
         ("-「契約書」 title:＂net profit＂ rent", "  rent", ['-"契約書"', 'title:"net profit"']),
         ("Home » Lamps » Desks", "Home » Lamps » Desks", []),
+        ("*vertrag (*miete) -*kosten", "vertrag (miete) ", ["*vertrag", "*miete", "-*kosten"]),
+        (" *miete* ", " miete ", ["*miete*"]),
+        ("it is *really* late", "it is really late", []),
+        ("title:*vertrag *report. x", " report. x", ["*report", "title:*vertrag"]),
     ],
 )
 def test_operators(typed: str, text: str, clauses: list[str]) -> None:
@@ -80,6 +84,13 @@ def test_titles_and_likeness() -> None:
         "-2024",
         '24" and 27" screens',
         "a*",
+        "*ung",
+        "*.docx",
+        "*lease.docx",
+        "*契約契約契約",
+        "*2031",
+        "**vertrag",
+        "M*vertrag",
         "well-known",
         "title:",
         "title:*",
@@ -112,12 +123,12 @@ def test_what_is_no_operator_is_plain_text(plain: str) -> None:
 def test_a_phrase_that_is_not_closed_goes_to_the_end(typed: str, unclosed: str) -> None:
     query = parse(typed)
     assert query.unclosed == unclosed
-    assert (query.prefixes, query.like) == ([], "")
+    assert (query.wildcards, query.like) == ([], "")
     assert parse('like:"a b').like == "a b"
 
 
 def test_conditions_are_shown_as_they_may_be_typed() -> None:
-    typed = '"left open" contr* -drill -"old draft" title:policy -title:old'
+    typed = '"left open" contr* *tract -drill -"old draft" title:policy -title:old'
     assert parse(f"rent {typed}").conditions == typed
     assert parse(parse(typed).conditions).clauses == parse(typed).clauses
 
@@ -265,6 +276,54 @@ def test_words_are_found_by_any_beginning(
     if mode != "semantic":
         assert hit.rankers["bm25"].rank == 1
         assert hit.marks
+
+
+@pytest.fixture
+def rented(indexed: Any) -> Iterator[Searcher]:
+    """With German compounds."""
+    for path, text in GERMAN.items():
+        indexed.put(path, [text])
+    indexed.index(language="de")
+    with closing(Searcher(indexed.project)) as opened:
+        yield opened
+
+
+GERMAN = {
+    "miete.txt": "Der Mietvertrag wird von der Wohnungsverwaltung gekündigt.",
+    "arbeit.txt": "Ein Arbeitsvertrag mit Probezeit und die Mietkündigung",
+    "vertrag.txt": "Der Vertrag gilt bis morgen, die Kündigung ist da.",
+    "strafe.txt": "Vertragsstrafen und Vermietverträge sind etwas anderes.",
+    "kauf.txt": "Zum Kaufvertrage und zu Sonderkündigungen",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("*vertrag", "arbeit miete vertrag"),
+        ("*Vertrag*", "arbeit kauf miete strafe vertrag"),
+        ("*mietvertrag", "miete"),
+        ("*kündigung", "arbeit vertrag"),
+        ("*kuendigung*", "arbeit kauf vertrag"),
+        ("*tung", "miete"),
+        ("*vertrag -*kündigung", "miete"),
+    ],
+)
+def test_words_are_found_by_their_ending(
+    rented: Searcher, typed: str, names: str, mode: Any
+) -> None:
+    found = search(rented, typed, mode)
+    paths = sorted(hit.path.removesuffix(".txt") for hit in found.hits)
+    assert (" ".join(paths), found.notes) == (names, ())
+    if mode == "bm25":
+        assert all(hit.marks for hit in found.hits)
+
+
+def test_no_word_with_an_ending_is_a_condition_that_fails(rented: Searcher) -> None:
+    found = search(rented, "*zement", "bm25")
+    assert (found.hits, len(found.notes)) == ((), 1)
+    assert "*zement" in found.notes[0]
 
 
 def test_other_words_of_the_same_stem_are_not_found(stocked: Searcher) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+import pytest
+
 from engine.core.messages.search import Search
+from engine.lexical.index import LexicalIndex
 from engine.search.searcher import Searcher
 
 TEXTS = {
@@ -59,6 +62,56 @@ def test_what_documents_write_otherwise_is_found(indexed: Any) -> None:
             assert found.hits[0].path == path, query
         found = searcher.search(Search("what is land", "bm25"))
         assert "island.txt" not in [hit.path for hit in found.hits]
+
+
+def test_a_number_and_a_word_are_no_code(indexed: Any) -> None:
+    indexed.put("hyphen.txt", ["A 45-degree angle"])
+    indexed.put("joined.txt", ["The 45degree one is at an angle, as we have said before"])
+    indexed.put("other.txt", ["12 monkeys"])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search("45 degree angle", "bm25"))
+        assert [hit.path for hit in found.hits] == ["hyphen.txt", "joined.txt"]
+
+
+def test_a_plural_of_an_acronym_finds_all_its_forms(indexed: Any) -> None:
+    for path, text in (("a.txt", "two PDFs"), ("b.txt", "two pdfs"), ("c.txt", "a PDF")):
+        indexed.put(path, [text])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search("PDFs", "bm25"))
+        assert sorted(hit.path for hit in found.hits) == ["a.txt", "b.txt", "c.txt"]
+        assert all(hit.marks for hit in found.hits)
+        assert (found.notes, found.suggestion) == ((), "")
+
+
+def test_words_of_other_languages_find_nothing_by_an_s(indexed: Any) -> None:
+    indexed.put("a.txt", ["size S of a new house"])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        assert searcher.search(Search("\u5951\u7d04\u306e\u89e3\u9664", "bm25")).hits == ()
+        assert searcher.search(Search("news", "bm25")).hits == ()
+
+
+def test_a_long_code_takes_few_look_ups(indexed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "ab12" * 10
+    for cut in range(1, len(code)):
+        indexed.put(f"beginning-{cut}.txt", [f"{code[:cut]} alone"])
+        indexed.put(f"ending-{cut}.txt", [f"{code[cut:]} alone"])
+    indexed.index(language="en")
+    looked_up = []
+    find_with_spellings = LexicalIndex.find_with_spellings
+
+    def count(self: LexicalIndex, words: Any, limit: int | None = None) -> Any:
+        looked_up.append(words)
+        return find_with_spellings(self, words, limit)
+
+    monkeypatch.setattr(LexicalIndex, "find_with_spellings", count)
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search(code, "bm25", syntax=True))
+    assert len(found.notes) == 1
+    # Each ending and beginning once, and some pairs of them.
+    assert 39 < len(looked_up) <= 39 + 39 + 20
 
 
 def test_a_query_with_spaced_out_letters_finds_the_word(indexed: Any) -> None:

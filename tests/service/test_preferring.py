@@ -137,7 +137,7 @@ def test_the_questions_to_compare_are_those_with_two_different_lists(
     assert found.total == found.same + len(found.questions)
     asked = [one.query for one in found.questions]
     lists = SystemLists(adapted)
-    pooler = FocusedPooler(adapted, lists)
+    pooler = FocusedPooler(lists)
     store = adapted.store()
     questions = [judged.text for judged in store.judged()]
     store.close()
@@ -216,7 +216,7 @@ def test_questions_of_people_come_first_then_one_a_passage_that_a_model_wrote(
 
 def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFolder) -> None:
     lists = SystemLists(adapted)
-    pooler = FocusedPooler(adapted, lists)
+    pooler = FocusedPooler(lists)
     first, second = lists.texts(lists.rank(QUERY))
     hits = pooler.pool(QUERY)
     assert {" ".join(hit.text.split()) for hit in hits} == set(differing_passages(first, second))

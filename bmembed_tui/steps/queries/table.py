@@ -50,8 +50,12 @@ class QueryTable(SafeTable):
 
     def fill(self, total: int, rows: Sequence[QueryRow], offset: int) -> None:
         """Show `rows` from `offset` on, of `total`. The cursor keeps its place."""
+        is_unchanged = total == self.total and self.queries[offset:] == [*rows]
         self.total = total
         self.queries[offset:] = rows
+        if is_unchanged:
+            self._request_more()
+            return
         self._draw(offset)
 
     def unmark(self) -> None:

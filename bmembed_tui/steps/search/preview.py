@@ -32,7 +32,7 @@ class PreviewScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,v", "dismiss", "back", id="preview.close"),
         Binding("n", "match(1)", "next match", id="preview.next"),
-        Binding("N,upper_n,p", "match(-1)", "previous", id="preview.previous", key_display="N"),
+        Binding("N,p", "match(-1)", "previous", id="preview.previous", key_display="N"),
         Binding("h", "chunk", "the hit", id="preview.hit"),
         Binding("o", "open_file", "open", id="preview.open"),
         Binding("c", "copy_chunk", "copy text", id="preview.copy"),

@@ -23,7 +23,7 @@ from engine.core.messages.offer import AdaptationOffer
 from engine.core.messages.project import ReadSettings
 from engine.settings.load import validate
 
-WIDE = 100  # columns from which more lines of choices are shown
+TALL = 30  # lines from which more lines of choices and warnings are shown
 KEEP_QUESTION = "It ends with its best adapter and cannot be resumed. The next steps follow."
 KEEP_NOTICE = "Training ends soon, with its best adapter. The next steps follow."
 STOP_NOTICE = "Stopping at the next safe point. The next run resumes there."
@@ -72,7 +72,7 @@ class TrainPane(StepPane):
         yield ChangeLine(self.ask, id="train-change")
 
     def on_resize(self, event: events.Resize) -> None:
-        self.set_class(event.size.width >= WIDE, "wide")
+        self.set_class(event.size.height >= TALL, "tall")
 
     # Drawing
 
@@ -98,6 +98,7 @@ class TrainPane(StepPane):
         warnings = [*stage.warnings, *state.warnings]
         self.query_one("#train-choices", SafeStatic).update(format_details(choices, warnings))
         self.query_one("#train-more").display = bool(choices or warnings)
+        self.set_class(bool(choices), "unfolded")
 
     @property
     def _curve(self) -> Curve:

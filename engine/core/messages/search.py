@@ -154,7 +154,7 @@ class Search(Request[Found], method="search"):
     `after` (inclusive) and `before` (exclusive): dates, YYYY-MM-DD.
     `facets`: also count the documents found by type, author, tag, language, year and folder.
     `series`: a search that still waits when a newer one of its series comes is superseded.
-    `syntax`: `"phrases"`, `-word`, `word*`, `title:word` and `like:document` are operators.
+    `syntax`: `"phrases"`, `-word`, `word*`, `*word`, `title:word`, `like:document` are operators.
     `by_document`: only the best chunk of each document.
     `by_date`: newest first, of the best `top` or, if the query has conditions, of all hits.
     `min_score`: the minimum score of a hit.

@@ -26,12 +26,22 @@ from engine.corpus.formats.locked import explain_lock
 from engine.corpus.formats.runs.open_document import (
     frame_shapes,
     move_text_boxes,
+    take_drawn_lines,
     write_shown_characters,
 )
 from engine.corpus.formats.runs.rtf_preparation import decode_letters, prepare_rtf
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.sheets.open_sheets import write_shown_values
-from engine.corpus.text.blocks import NOTES, Builder, Text, format_table, join_slides
+from engine.corpus.scan.formats import HEAD_LENGTH
+from engine.corpus.text.blocks import (
+    NOTES,
+    Builder,
+    Text,
+    append_side_text,
+    find_missing_lines,
+    format_table,
+    join_slides,
+)
 from engine.corpus.text.metadata import build_document
 
 _OOXML = "application/vnd.openxmlformats-officedocument."
@@ -79,7 +89,6 @@ _UNBOUNDED = (
     "max_table_cells",
 )
 _FLAT_DOCUMENT = re.compile(rb"\A(?:\xef\xbb\xbf)?\s*<[^\x00]*?<office:document\b")
-_MAX_HEAD = 4096  # bytes
 _CONTENT = "content.xml"
 _STYLES = "styles.xml"
 _MANIFEST = "META-INF/manifest.xml"
@@ -137,19 +146,23 @@ def extract_document(path: Path, content: bytes, format: str) -> ExtractedDocume
     """
     if format == "rtf":
         content = prepare_rtf(content)
-    if format in _OPEN_DOCUMENT and _FLAT_DOCUMENT.search(content, 0, _MAX_HEAD):
+    if format in _OPEN_DOCUMENT and _FLAT_DOCUMENT.search(content, 0, HEAD_LENGTH):
         content = _pack_flat_document(content, format)
+    drawn_lines: list[str] = []
     # A damaged file is passed on as it is: xberg says what is wrong with it.
     with suppress(*DAMAGED, KeyError):
         if format in _OPEN_DOCUMENT:
-            content = _prepare_open_document(content, format)
+            content, drawn_lines = _prepare_open_document(content, format)
         elif format == "epub":
             content = _prepare_book(content)
     result = extract_with_xberg(path, content, format)
     nodes = _read_nodes(result.document, format)
     metadata = _read_metadata(result.metadata, content, format)
     lost = list(_find_lost_parts(path, result.processing_warnings))
-    return ExtractedDocument(_build_text(nodes, format), metadata, lost)
+    text = _build_text(nodes, format)
+    if drawn_lines:
+        text = append_side_text(text, find_missing_lines(text.text, drawn_lines))
+    return ExtractedDocument(text, metadata, lost)
 
 
 def _pack_flat_document(document: bytes, format: str) -> bytes:
@@ -167,9 +180,10 @@ def _pack_flat_document(document: bytes, format: str) -> bytes:
     return package.getvalue()
 
 
-def _prepare_open_document(content: bytes, format: str) -> bytes:
+def _prepare_open_document(content: bytes, format: str) -> tuple[bytes, list[str]]:
     """Return an OpenDocument file in which xberg finds all that a reader sees.
 
+    For a workbook, also return the lines that are drawn upon its sheets, which it would not find.
     Raises what opening a damaged package raises.
     """
     package = open_package(content)
@@ -177,15 +191,16 @@ def _prepare_open_document(content: bytes, format: str) -> bytes:
     styles = package.read(_STYLES) if _STYLES in package.namelist() else b""
     rewritten = write_shown_characters(body, styles)
     if format == "ods":
+        rewritten, drawn_lines = take_drawn_lines(rewritten)
         # xberg needs a list of parts, and an empty one will do.
         changed = {_MANIFEST: b"<manifest/>", _CONTENT: write_shown_values(rewritten)}
-        return replace_parts(package, changed)
+        return replace_parts(package, changed), drawn_lines
     rewritten = frame_shapes(rewritten)
     if format == "odt":
         rewritten = move_text_boxes(rewritten)
     if rewritten is body:
-        return content
-    return replace_parts(package, {_CONTENT: rewritten})
+        return content, []
+    return replace_parts(package, {_CONTENT: rewritten}), []
 
 
 def _prepare_book(book: bytes) -> bytes:

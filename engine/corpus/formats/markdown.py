@@ -138,6 +138,9 @@ def _join_word(match: re.Match[str]) -> str:
     if match["break"]:
         return " "
     raised = match["raised"] or match["high"]
+    phrase = match["lowered"] or raised or ""
+    if " " in phrase:
+        return f" {phrase}"
     if raised:
         before = match.string[max(0, match.start() - _MAX_TEXT_BEFORE) : match.start()]
         return write_superscript(raised, before)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 from xml.sax.saxutils import unescape
+from zipfile import ZipFile
 
 from engine.core.characters import clean, clean_line
 from engine.corpus.formats import Finding, LeftOut, UnreadableFileError, read_bytes
@@ -73,6 +74,14 @@ _FIELDS = re.compile(r"[^\t\n]*&\[Pages?\][^\t\n]*|&\[\w+\]")
 _PACKAGES = ("docx", "xlsx", "pptx")
 # Charts that Excel draws since 2016, such as waterfalls, are in `chartEx1.xml`.
 _DRAWING = re.compile(r"\w+/(?:charts/chart(?:Ex)?|diagrams/data|drawings/drawing)\d*\.xml")
+# The check boxes and option buttons on sheets, with their labels.
+_CONTROLS = re.compile(r"xl/drawings/vmlDrawing\d*\.vml")
+_CHECK_BOX = re.compile(
+    rb"<v:textbox\b[^>]*>((?:(?!</?v:).)*)</v:textbox>\s*"
+    rb"<x:ClientData ObjectType=\"(?:Checkbox|Radio)\">(.*?)</x:ClientData>",
+    re.DOTALL,
+)
+_TAG = re.compile(rb"<[^>]*>")
 # A web page that Word merges into its document.
 _MERGED_PAGE = re.compile(r"word/afchunk\d*\.x?html?")
 # Parts that office_oxide leaves out without a word if they do not unpack. For a sheet or a slide it
@@ -402,6 +411,9 @@ def _read_drawings(
         package = open_package(content)
     except DAMAGED:
         return
+    check_boxes = list(_read_check_boxes(package))
+    yield from (shown for _, shown in check_boxes)
+    labels = {label for label, _ in check_boxes}
     for name in package.namelist():
         is_page = _MERGED_PAGE.fullmatch(name)
         is_drawing = _DRAWING.fullmatch(name)
@@ -417,8 +429,18 @@ def _read_drawings(
                 yield from render_text(decode_page(part, path)[0]).split("\n")
         elif is_drawing:
             for line in map(_read_drawn_line, _DRAWN_PARAGRAPH.findall(part)):
-                if numbers or any(map(str.isalpha, line)):
+                if line not in labels and (numbers or any(map(str.isalpha, line))):
                     yield line
+
+
+def _read_check_boxes(package: ZipFile) -> Iterator[tuple[str, str]]:
+    """Yield the label of each check box on sheets, alone and with ☑ before it if it is ticked."""
+    for name in filter(_CONTROLS.fullmatch, package.namelist()):
+        with suppress(*DAMAGED):
+            for caption, state in _CHECK_BOX.findall(package.read(name)):
+                words = unescape(_TAG.sub(b"", caption).decode("utf-8", "replace"))
+                if label := clean_line(words):
+                    yield label, f"\u2611 {label}" if b"<x:Checked>1<" in state else label
 
 
 def _read_drawn_line(paragraph: bytes) -> str:

@@ -30,6 +30,7 @@ from engine.corpus.formats.recognition import MAX_UNPACKED, find_true_format
 from engine.corpus.formats.source import get_content_size
 from engine.corpus.scan.formats import (
     FORMATS,
+    HEAD_LENGTH,
     IMAGES,
     PICTURES,
     SERVED,
@@ -46,7 +47,6 @@ from engine.corpus.text.blocks import restore_words
 _PGP = b"-----BEGIN PGP MESSAGE-----"
 _MAX_NAME_LENGTH = 200  # characters of each part of a path
 _MAX_ENDING_LENGTH = 10
-_HEAD_LENGTH = 4096  # bytes
 # The ending of a text says how it is marked up.
 _KEEP_ENDINGS = STREAMED | {"txt"}
 
@@ -309,8 +309,8 @@ def find_member_format(name: str, data: bytes) -> str:
     if data.startswith(TNEF):
         return "tnef"
     if names_no_format(ending):
-        return format_without_ending(data[:_HEAD_LENGTH])
-    return format_of_head(data[:_HEAD_LENGTH]) if ending in SERVED else ""
+        return format_without_ending(data[:HEAD_LENGTH])
+    return format_of_head(data[:HEAD_LENGTH]) if ending in SERVED else ""
 
 
 def _report_unsupported(name: str, data: bytes) -> LeftOut:

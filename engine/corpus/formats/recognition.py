@@ -22,6 +22,7 @@ from engine.corpus.formats.source import get_content_size, open_content
 from engine.corpus.scan.formats import (
     ARCHIVES,
     BINARY,
+    HEAD_LENGTH,
     MAGIC,
     PAGE,
     RTF,
@@ -36,7 +37,6 @@ IWORK = frozenset({"pages", "key", "numbers"})
 _OPEN_DOCUMENT = frozenset({"odt", "ods", "odp"})
 _SUSPICIOUS_RATIO = 200  # unpacked bytes for each packed one
 _MAX_UNSUSPICIOUS = 2**26  # unpacked bytes, whatever their ratio
-_HEAD_LENGTH = 4096  # bytes
 _MAX_MIMETYPE_LENGTH = 200  # bytes
 _MAX_MANIFEST_LENGTH = MAX_FILE // 16
 _FORMATS_BY_FOLDER = (
@@ -87,7 +87,7 @@ def find_true_format(path: Path, format: str, data: bytes | None = None) -> str:
     a decompression bomb, or is not at all what its name says.
     """
     with open_content(path, data) as file:
-        head = file.read(_HEAD_LENGTH)
+        head = file.read(HEAD_LENGTH)
     if not head.strip():
         raise UnreadableFileError(path, "empty", "empty")
     if head.startswith(b"PK\x03\x04"):
@@ -175,6 +175,14 @@ def is_bomb(packed: int, unpacked: int) -> bool:
     return unpacked > _MAX_UNSUSPICIOUS and unpacked > _SUSPICIOUS_RATIO * max(1, packed)
 
 
+def check_unpacked_size(archive: zipfile.ZipFile, path: Path) -> None:
+    """Raise UnreadableFileError if a package says that it unpacks to more than documents do."""
+    packed = sum(member.compress_size for member in archive.infolist())
+    unpacked = sum(member.file_size for member in archive.infolist())
+    if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
+        raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
+
+
 def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
     """Return the format of a file that is a ZIP archive: that of the package, or zip.
 
@@ -189,10 +197,7 @@ def _find_zip_format(path: Path, format: str, data: bytes | None) -> str:
                 reason = f"its content is a ZIP archive, not a .{format} file"
                 raise UnreadableFileError(path, reason, "damaged")
             return "zip"
-        packed = sum(member.compress_size for member in archive.infolist())
-        unpacked = sum(member.file_size for member in archive.infolist())
-        if unpacked > MAX_UNPACKED or is_bomb(packed, unpacked):
-            raise UnreadableFileError(path, f"it unpacks to {unpacked / 1e6:,.0f} MB", "too large")
+        check_unpacked_size(archive, path)
         if package_format.startswith("od"):
             manifest = _read_part(archive, "META-INF/manifest.xml", _MAX_MANIFEST_LENGTH)
             if b"encryption-data" in manifest:

@@ -38,7 +38,7 @@ from engine.project.store.files import LeftOutRecord
 if TYPE_CHECKING:
     from engine.settings.schema import Settings
 
-VERSION = 23
+VERSION = 24
 # Stored in place of the stage's fingerprint while files are left to read.
 _PARTIAL = "partial"
 

@@ -192,6 +192,8 @@ _TNEF_NAME = re.compile(r"win\s?mail(?:[ (\d)]*)\.dat|.+\.tne?f", re.IGNORECASE)
 RTF = re.compile(rb"\{\\rtf(?:1|(?=[\\{]))")  # `{\rtf1`, and `{\rtf` before a command or group
 PAGE = (b"<!doctype html", b"<html")
 """The beginnings of an HTML page, in lower case."""
+HEAD_LENGTH = 4096
+"""Number of bytes at a file's beginning that tell its format."""
 _BYTE_ORDER_MARKS = (BOM_UTF8, BOM_UTF16_LE, BOM_UTF16_BE)
 # Control characters that a text hardly contains: all but tab, line ends, form feed and escape.
 _CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r\f\x1b"})

@@ -18,6 +18,7 @@ from engine.core.platforms.names import reachable_path
 from engine.core.records import Kind
 from engine.corpus.scan.formats import (
     FORMATS,
+    HEAD_LENGTH,
     IMAGES,
     PICTURES,
     SERVED,
@@ -364,7 +365,7 @@ class _SourceWalk:
         if not size or not (has_no_format or ending in SERVED or is_tnef(path)):
             return None
         with Path(self._locate(path)).open("rb") as file:
-            head = file.read(4096)
+            head = file.read(HEAD_LENGTH)
         if has_no_format:
             return format_without_ending(head) or None
         return format_of_head(head) or None

@@ -17,7 +17,8 @@ NOTES = "Notes:"
 """The line above the notes of a slide, which is no heading even if it is the first line."""
 MAX_HEADING_LENGTH = 300
 _MAX_SLIDE_TITLE_LENGTH = 120
-_WORD = re.compile(r"\w+")
+# A word, or a tick, which says something even if a text has the words behind it.
+_WORD = re.compile(r"\w+|\u2611")
 # A word written with a blank after each letter: R E C H N U N G.
 _SPACED_LETTERS = re.compile(r"\b[^\W\d_](?:[ \u00a0][^\W\d_]\b){3,}")
 # A faster pattern, which matches in every text with spaced letters, and in some others.
@@ -34,6 +35,7 @@ _EASTERN = re.compile("[\u2e80-\ud7a3]")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
 # What stands beside words of a sentence: letters, digits, and the ends of sentences and clauses.
 _OF_SENTENCE = re.compile(r"[\w.,!?~…]")
+_BLANKS = re.compile(r"\s+")
 _LINE_BLANKS = " \u00a0\u3000"
 _MAX_BLANKS_BESIDE = 8
 _MIN_LETTERS_OF_NAME = 5  # An initial capital may be four spaced letters by chance: A b c d.
@@ -350,11 +352,18 @@ def restore_text(text: str) -> str:
 def _join_characters(match: re.Match[str]) -> str:
     """Return spaced characters as one word, but leave words of one syllable in Korean sentences.
 
-    `계 약 서` → `계약서`, but not `잘 할 수 있다`.
+    `계 약 서` → `계약서`, but not `잘 할 수 있다`. Wider blanks part words in lists of names:
+    `王　明　　李　华` → `王明　　李华`.
     """
-    if _HANGUL.search(match[0]) and _is_in_sentence(match):
-        return match[0]
-    return "".join(match[0].split())
+    spaced = match[0]
+    if _HANGUL.search(spaced) and _is_in_sentence(match):
+        return spaced
+    shortest = min(map(len, _BLANKS.findall(spaced)))
+    parted = re.sub(rf"(?<!\s)\s{{{shortest}}}(?!\s)", "", spaced)
+    words = parted.split()
+    if min(map(len, words)) > 1:
+        return parted
+    return "".join(words)
 
 
 def _is_in_sentence(match: re.Match[str]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from engine.lexical.characters import SINGLE_CAPITAL, fold, normalise
+from engine.lexical.characters import DIAMETER, SINGLE_CAPITAL, fold, normalise
 from engine.lexical.numbers import units
 from engine.lexical.numbers.figures import MONTHS
 
@@ -42,12 +42,14 @@ _ARTICLE = re.compile(
     rf"第 ?(\d{{1,4}}|[零{_HAN_DIGITS}十百]{{1,7}}) ?([条條章节節款項项号號编編回期])"
 )
 _HAN_POWERS = {"十": 10, "百": 100}
-# The sign of 50 %, 50€, $50 or 20 °C
-_SIGN = re.compile("[%€$£\u2103]|°[cf](?!\\w)")
+# The sign of 50 %, 50€, $50, 20 °C or \u230012
+_SIGN = re.compile(f"[%€$£\u2103{DIAMETER}]|°[cf](?!\\w)")
+_SIGNS = "%€$£\u2103°" + DIAMETER
 _NUMBER_BEFORE = re.compile("(?<![\\w.,/])(?<!\\d[ \u00a0])(\\d{1,6})[ \u00a0\u202f]?\\Z")
 _NUMBER_AFTER = re.compile("[ \u00a0]?(\\d{1,6})(?!\\d|[., ]\\d)")
 _UNITS_OF_SIGNS = {"€": "eur", "$": "usd", "£": "gbp", "\u2103": "°c"}
-_CURRENCIES = frozenset("€$£")
+# Signs that may stand before their number.
+_PREFIXES = frozenset("€$£" + DIAMETER)
 _WORD_BEFORE = re.compile(r"[^\W\d_]{3,30}\Z")
 _ROMAN_LETTERS = {"i": "1", "v": "5", "x": "10"}
 # Words after which I, V and X are numbers.
@@ -73,7 +75,7 @@ _ROMAN_NUMBERS = dict(zip(_ROMAN.split(), map(str, _ROMAN_VALUES), strict=True))
 
 
 class Occurrence(NamedTuple):
-    """A time or a date in a text: its span and its codes."""
+    """A sequence in a text, such as a time or a date: its span and its codes."""
 
     span: Span
     codes: list[str]
@@ -169,12 +171,17 @@ def find_letter(word: str, letter: str) -> tuple[str, ...]:
     return () if letter == "i" else (f"{_MARK}{folded}-{letter}",)
 
 
-def find_capitals(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the words that a single capital letter follows, and the letter, in lower case."""
+def find_capitals(text: str) -> Iterator[tuple[str, Occurrence]]:
+    """Yield each word that a single capital letter follows, in lower case, and both as a sequence.
+
+    The text is not in lower case.
+    """
     for capital in SINGLE_CAPITAL.finditer(text):
-        start = capital.start()
-        if word := _WORD_BEFORE.search(text, max(0, start - 31), start - 1):
-            yield word[0].lower(), capital[0].lower()
+        start, end = capital.span()
+        if match := _WORD_BEFORE.search(text, max(0, start - 31), start - 1):
+            word = match[0].lower()
+            codes = find_letter(word, capital[0].lower())
+            yield word, Occurrence((match.start(), end), list(codes))
 
 
 def find_other_spelling(code: str) -> str:
@@ -255,11 +262,11 @@ def _may_contain_time(compounds: Sequence[str], places: Iterable[int]) -> bool:
 
 
 def find_by_signs(text: str) -> Iterator[Occurrence]:
-    """Yield what signs mark in a lower-case text: 50 %, 20 °C, $50, 第5条, 2031年5月17日.
+    """Yield what signs mark in a text: 50 %, 20 °C, $50, \u230012, 第5条, 2031年5月17日.
 
-    The first code is that of the whole.
+    The text is in lower case (`characters.lower`). The first code is that of the whole.
     """
-    if "%" in text or "$" in text or "€" in text or "£" in text or "°" in text or "\u2103" in text:
+    if any(sign in text for sign in _SIGNS):
         for sign in _SIGN.finditer(text):
             yield from _find_signed(text, sign)
     if "\u7b2c" in text:
@@ -272,12 +279,23 @@ def find_by_signs(text: str) -> Iterator[Occurrence]:
 
 
 def _find_signed(text: str, sign: re.Match[str]) -> Iterator[Occurrence]:
-    """Yield the measure of a sign and the number before it, or of a currency and the one after."""
+    """Yield the measure of a sign and the number before it, or of a prefix and the one after.
+
+    In `3 $50`, the sign belongs to 50.
+    """
     start, end = sign.span()
-    unit = _UNITS_OF_SIGNS.get(sign[0], sign[0])
-    if number := _NUMBER_BEFORE.search(text, max(0, start - 10), start):
+    mark = sign[0]
+    unit = _UNITS_OF_SIGNS.get(mark, mark)
+    may_precede = mark in _PREFIXES
+    must_precede = mark == DIAMETER or (
+        may_precede and text[end : end + 1].isdigit() and not text[start - 1 : start].isdigit()
+    )
+    number = None
+    if not must_precede:
+        number = _NUMBER_BEFORE.search(text, max(0, start - 10), start)
+    if number:
         yield Occurrence((number.start(), end), [_format_measure(number[1], unit)])
-    elif sign[0] in _CURRENCIES and (number := _NUMBER_AFTER.match(text, end)):
+    elif may_precede and (number := _NUMBER_AFTER.match(text, end)):
         yield Occurrence((start, number.end()), [_format_measure(number[1], unit)])
 
 

@@ -28,7 +28,6 @@ from engine.search.syntax import Clause, ParsedQuery, parse, respell_query
 from engine.search.typed.wording import (
     MAX_UNKNOWN_WORDS,
     add_wording,
-    find_spaced_code,
     split_word,
 )
 from engine.vectors.ids import distinct
@@ -358,20 +357,20 @@ class TypedQueries:
         """
         if self.lag.find_lag("bm25"):
             return []
-        codes = query.missing_codes[:MAX_UNKNOWN_WORDS]
-        return [code for code in codes if not self._occurs_otherwise(index, code)]
+        unknown = []
+        for code in query.missing_codes[:MAX_UNKNOWN_WORDS]:
+            if code not in query.respelt_codes and not self._occurs_otherwise(index, code):
+                unknown.append(code)
+        return unknown
 
     def _occurs_otherwise(self, index: LexicalIndex, code: str) -> bool:
-        """Return whether documents contain a code in another spelling.
+        """Return whether documents contain a code as a sequence, in groups or in a longer code.
 
-        It may be part of a longer code, have other marks between its parts, or stand in groups. To
-        find a longer code, at most `BLOCK` chunks are read.
+        To find a longer code, at most `BLOCK` chunks are read.
         """
         from engine.lexical.code_spellings import has_longer_code
 
-        if index.vocabulary.find_code_spellings(code) or index.vocabulary.has_sequence(code):
-            return True
-        if find_spaced_code(index, code, self._read_texts):
+        if index.vocabulary.has_sequence(code):
             return True
         matching = index.find_with_parts(code).tolist()
         # A code typed with blanks occurs if a chunk contains all its groups.
@@ -474,6 +473,9 @@ def _find_with_typed_words(index: LexicalIndex, clause: Clause, ids: Ids) -> Can
     """
     from engine.lexical.codes import is_joined
 
+    if clause.is_suffix:
+        with_ending = index.find_with_ending(clause.text, is_open=clause.is_prefix)
+        return Candidates(ids if with_ending is None else with_ending)
     if clause.is_prefix:
         return _find_with_prefix(index, clause.text, ids)
     matching = index.find_with_words(clause.text)

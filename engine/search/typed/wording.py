@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import filterfalse, islice, pairwise
+from itertools import chain, filterfalse, islice, pairwise
 from typing import TYPE_CHECKING
 
 from engine.core.records import Document
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from engine.lexical.vocabulary import Vocabulary
 
 MAX_COMPLETIONS = 20
-"""Maximum number of words that BM25 gets for a prefix."""
+"""Maximum number of words that BM25 gets for `word*` or `*word`."""
 MAX_UNKNOWN_WORDS = 10
 """Maximum number of unknown words, which no chunk contains, that are replaced or corrected."""
 LIKE_WORDS = 25
@@ -36,9 +36,11 @@ _MIN_SPLIT = 6
 _MIN_PART = 2
 _BETWEEN = re.compile(r"\s+")
 _DIGIT = re.compile(r"\d")
-# A code that may be written with blanks: it has letters and digits.
-_SPACED_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])[\w./-]{5,40}")
+# A code that may be written with blanks: it has letters and digits, but is no `45 degree`.
+_SPACED_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d_])(?!\d+[^\W\d_]{3,}\Z)[\w./-]{5,40}")
 _MAX_SPACED_PARTS = 3
+# Maximum number of pairs of a beginning and an ending of a code for which chunks are looked for.
+_MAX_SPACED_PAIRS = 20
 
 ReadTexts = Callable[[list[int]], Iterator[tuple[int, str]]]
 """Yields the id and the searched text of each chunk."""
@@ -50,15 +52,15 @@ def add_wording(
     """Return a query with the texts that rankers get, in `keywords` and `meaning`.
 
     BM25 gets the query's text; other spellings of words and codes that no chunk contains as typed;
-    `database` for `data base`; completions of `word*`; and key terms of the document of `like:`.
-    The encoder gets the text, the best completion of each prefix and the beginning of that
-    document. `allowed`: the chunks whose words complete prefixes. Without an `index`, only the text
-    and the document are used.
+    `database` for `data base`; completions of `word*` and `*word`; and key terms of the document
+    of `like:`. The encoder gets the text, the best completion of each of them and the beginning of
+    that document. `allowed`: the chunks whose words complete them. Without an `index`, only the
+    text and the document are used.
     """
     keywords = [query.text]
     meaning = [query.text]
     missing_codes: list[str] = []
-    codes: list[str] = []
+    spellings: dict[str, list[str]] = {}
     if index:
         joined_codes = _find_joined_codes(index.vocabulary, query.text)
         joined = " ".join(joined_codes)
@@ -66,14 +68,14 @@ def add_wording(
             if code not in joined:
                 missing_codes.append(code)
         other_codes = missing_codes[:MAX_UNKNOWN_WORDS] + joined_codes
-        codes = _find_code_spellings(index, other_codes, read_texts)
-        keywords += codes
+        spellings = _find_code_spellings(index, other_codes, read_texts)
+        keywords += dict.fromkeys(chain.from_iterable(spellings.values()))
         keywords += _find_joined_in_phrases(index, query)
         keywords += _find_joined(index.vocabulary, query.text)
         keywords += _find_words(index, query.text, read_texts)
     if index and allowed is not None:
-        for prefix in query.prefixes:
-            words = _complete(index, prefix, allowed, read_texts)
+        for clause in query.wildcards:
+            words = _complete(index, clause, allowed, read_texts)
             keywords += words
             meaning += words[:1]
     like = query.like_document
@@ -86,7 +88,8 @@ def add_wording(
         keywords=" ".join(keywords).strip(),
         meaning=" ".join(meaning).strip(),
         missing_codes=tuple(missing_codes),
-        codes=tuple(codes),
+        codes=tuple(dict.fromkeys(chain.from_iterable(spellings.values()))),
+        respelt_codes=frozenset(spellings),
     )
 
 
@@ -104,48 +107,64 @@ def _find_missing_codes(index: LexicalIndex, text: str) -> list[str]:
 
 def _find_code_spellings(
     index: LexicalIndex, missing_codes: list[str], read_texts: ReadTexts
-) -> list[str]:
-    """Return what documents write for codes that no chunk contains as typed."""
+) -> dict[str, list[str]]:
+    """Return what documents write for codes that no chunk contains as typed.
+
+    Codes that they do not contain in any spelling are left out.
+    """
     from engine.lexical.words_and_codes import split_into_compounds
 
-    spellings: dict[str, None] = {}
+    spellings: dict[str, list[str]] = {}
     for typed in missing_codes:
         known = index.vocabulary.find_code_spellings(typed)
-        if not known:
-            spellings |= dict.fromkeys(find_spaced_code(index, typed, read_texts))
+        if known:
+            spellings[typed] = []
+        elif spaced := _find_spaced_code(index, typed, read_texts):
+            spellings[typed] = [spaced]
         for code in known:
             chunk = index.find_with_any([code], limit=1).tolist()
             for _, chunk_text in read_texts(chunk):
                 for compound in split_into_compounds(chunk_text, any_case=True):
                     if code in index.analyzer.terms(compound).codes:
-                        spellings[compound] = None
+                        spellings[typed].append(compound)
                         break
-    return list(spellings)
+    return spellings
 
 
-def find_spaced_code(index: LexicalIndex, code: str, read_texts: ReadTexts) -> list[str]:
-    """Return a code as a chunk writes it with blanks: `NW1 6XE` for `NW16XE`, else nothing.
+def _find_spaced_code(index: LexicalIndex, code: str, read_texts: ReadTexts) -> str:
+    """Return a code as a chunk writes it with blanks: `NW1 6XE` for `NW16XE`, else an empty text.
 
     Chunks that contain a beginning and an ending of the code are read.
     """
     plain = "".join(filter(str.isalnum, normalise(code)))
     if not _SPACED_CODE.fullmatch(plain):
-        return []
+        return ""
     with_marks = r"[\W_]?".join(plain)
     spaced = re.compile(rf"(?<![^\W_]){with_marks}(?![^\W_])", re.IGNORECASE)
-    for cut in range(len(plain) - 1, 0, -1):
-        beginning = index.find_with_spellings([[plain[:cut]]])
-        if beginning is None or not len(beginning):
+    for beginning, ending in islice(_find_ends(index, plain), _MAX_SPACED_PAIRS):
+        chunks = index.find_with_spellings([[beginning], [ending]], MAX_READ)
+        if chunks is None:
             continue
-        for start in range(cut, len(plain)):
-            chunks = index.find_with_spellings([[plain[:cut]], [plain[start:]]])
-            if chunks is None or not len(chunks):
-                continue
-            for _, text in read_texts(chunks[:MAX_READ].tolist()):
-                if match := spaced.search(text):
-                    return [match[0]]
-            break
-    return []
+        for _, text in read_texts(chunks.tolist()):
+            if match := spaced.search(text):
+                return match[0]
+    return ""
+
+
+def _find_ends(index: LexicalIndex, code: str) -> Iterator[tuple[str, str]]:
+    """Yield pairs of a beginning and an ending of a code that chunks contain, longest first."""
+
+    def is_word(part: str) -> bool:
+        chunks = index.find_with_spellings([[part]], 1)
+        return chunks is not None and len(chunks) > 0
+
+    cuts = range(1, len(code))
+    starts = [start for start in cuts if is_word(code[start:])]
+    for cut in reversed(cuts):
+        if is_word(code[:cut]):
+            for start in starts:
+                if start >= cut:
+                    yield code[:cut], code[start:]
 
 
 def _find_joined_codes(vocabulary: Vocabulary, text: str) -> list[str]:
@@ -237,8 +256,8 @@ def split_word(index: LexicalIndex, word: str, read_texts: ReadTexts) -> list[st
     return []
 
 
-def _complete(index: LexicalIndex, prefix: Clause, chunks: Ids, read_texts: ReadTexts) -> list[str]:
-    """Return words that begin with a prefix, the most frequent first.
+def _complete(index: LexicalIndex, part: Clause, chunks: Ids, read_texts: ReadTexts) -> list[str]:
+    """Return words of which `part` is the beginning or the end, the most frequent first.
 
     `chunks` (n,): the chunks to read; all contain such words. After each chunk, those that contain
     one of its words are skipped, so few are read.
@@ -252,7 +271,7 @@ def _complete(index: LexicalIndex, prefix: Clause, chunks: Ids, read_texts: Read
         chunk = remaining[:1].tolist()
         remaining = remaining[1:]
         for _, text in read_texts(chunk):
-            for word in prefix.found_in(text):
+            for word in part.found_in(text):
                 terms = tuple(index.query_terms(word, bonus=True).words)
                 if terms in words:
                     continue

@@ -10,6 +10,7 @@ from fixtures import pictures
 from fixtures.app import drive, until, until_screen
 from textual.pilot import Pilot
 
+from bmembed_tui.client import project_status
 from bmembed_tui.client.in_app import HELP_KEYS
 from bmembed_tui.dialogs.adapt import AdaptDialog
 from engine.core.messages.offer import SHELL_WAYS, AdaptationOffer, Help
@@ -23,6 +24,7 @@ STEPS = {
     "embed": 900.0,
     "evaluate": 4000.0,
 }
+STEPS_BY_NUMBER = {str(number): step.key for number, step in enumerate(project_status.STEPS, 1)}
 HELPS: tuple[Help, ...] = ("language-model", "judge", "encoder")
 
 
@@ -73,6 +75,30 @@ def test_what_is_expected_to_help_is_advised_and_keys_are_named(
         for name in ("language-model", "encoder"):
             assert HELP_KEYS[name] in shown
             assert SHELL_WAYS[name] not in shown
+
+    drive(story, size=(80, 24))
+
+
+@pytest.mark.parametrize("name", ["language-model", "encoder"])
+def test_a_key_that_the_advice_names_closes_it_with_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: Help
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def estimate(*_: str) -> Any:
+        return to_json(AdaptationOffer(STEPS, (), "judged", 20, 220, 4.0, 220, HELPS))
+
+    monkeypatch.setattr("bmembed_tui.dialogs.adapt.run_command", estimate)
+    answers: list[str | None] = []
+
+    async def story(pilot: Pilot[Any]) -> None:
+        dialog = AdaptDialog(pictures.RecordedProject(pictures.PROJECT))
+        pilot.app.push_screen(dialog, answers.append)
+        await until_screen(pilot, AdaptDialog)
+        key = HELP_KEYS[name].removeprefix("press ")
+        await pilot.press(key)
+        await until(pilot, lambda: answers, "the answer")
+        assert answers == [STEPS_BY_NUMBER[key]]
 
     drive(story, size=(80, 24))
 

@@ -16,7 +16,7 @@ from fixtures.fake_endpoint import Raw, last, part, serving
 from fixtures.search_step import answered, focused, search_for, searching, shown
 from textual.pilot import Pilot
 
-from bmembed_tui.client.in_app import COMMAND_KEYS
+from bmembed_tui.client.in_app import KEYS_BY_CODE
 from bmembed_tui.steps.search.answer import AnswerPanel
 from bmembed_tui.steps.search.pane import SearchPane
 from engine.project.folder import ProjectFolder
@@ -126,6 +126,6 @@ def test_without_a_language_model_the_key_says_what_is_missing(project: ProjectF
         problem = panel(pane).answer.problem
         assert problem is not None
         assert problem.code == "language-model-not-chosen"
-        assert COMMAND_KEYS["models"] in " ".join(text_of(pilot, "#search-answer-text").split())
+        assert KEYS_BY_CODE[problem.code] in " ".join(text_of(pilot, "#search-answer-text").split())
 
     drive(story, project.path)

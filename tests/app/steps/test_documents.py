@@ -184,7 +184,7 @@ def test_patterns_are_counted_while_typing_and_written_by_enter(new_project: Pat
             "the pasted lines as patterns",
         )
 
-    drive(story, new_project, (160, 40))
+    drive(story, new_project, (160, 40), step="documents")
     assert ProjectFolder(new_project).settings().corpus.exclude == ["policies/", "mail"]
 
 
@@ -219,7 +219,7 @@ def test_folders_are_added_and_removed(new_project: Path, tmp_path: Path) -> Non
         await pilot.press("x")
         await until_files(pilot, 1)
 
-    drive(story, new_project, (160, 40))
+    drive(story, new_project, (160, 40), step="documents")
     assert ProjectFolder(new_project).settings().corpus.paths == [str(more)]
 
 
@@ -253,7 +253,7 @@ def test_a_change_that_makes_stages_stale_is_confirmed_before_it_is_written(
         assert project.settings().corpus.paths == ["documents"]
         await until(pilot, lambda: pane.host.status.state("ingest") == "stale")
 
-    drive(story, new_project, (160, 40))
+    drive(story, new_project, (160, 40), step="documents")
 
 
 @pytest.mark.parametrize("files", [{}, {"a.txt": b"\xff\xfe\x00"}])
@@ -340,7 +340,7 @@ def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(
             pilot, lambda: not pane.query_one("#skipped-part").display, "the list to be empty"
         )
 
-    drive(story, new_project, (160, 40))
+    drive(story, new_project, (160, 40), step="documents")
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
@@ -380,7 +380,7 @@ def test_each_file_that_was_left_out_is_shown_with_its_whole_reason(
         await pilot.press("up")
         await until(pilot, lambda: is_shown(pilot, long), "the first reason")
 
-    drive(story, new_project, size)
+    drive(story, new_project, size, step="documents")
 
 
 def test_a_folder_that_is_missing_and_a_mistake_in_project_toml_are_shown(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_what_was_built_is_shown_and_enter_goes_on(
         await pilot.press("enter")
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "train")
 
-    drive(story, finished_project, size)
+    drive(story, finished_project, size, step="index")
 
 
 def test_index_and_rankings_are_built_from_the_step(new_project: Path) -> None:
@@ -135,4 +135,4 @@ def test_index_and_rankings_are_built_from_the_step(new_project: Path) -> None:
         assert screen.pane.step == "index"
         assert set(screen.run_state.stages) == {"ingest", "index", "generate", "rank"}
 
-    drive(story, new_project)
+    drive(story, new_project, step="index")

@@ -115,7 +115,7 @@ def test_every_choice_stands_with_its_reason(finished_project: Path, size: tuple
         await pilot.press("enter")
         await until(pilot, lambda: pilot.app.screen.is_at("queries"))  # type: ignore[attr-defined]
 
-    drive(story, finished_project, size)
+    drive(story, finished_project, size, step="model")
 
 
 @pytest.mark.usefixtures("known_machine")
@@ -145,7 +145,7 @@ def test_a_change_is_shown_before_it_is_written(finished_project: Path) -> None:
         assert row.value == "paper"
         assert not change.waiting
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="model")
 
 
 def test_what_makes_nothing_stale_is_written_at_once(new_project: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_makes_nothing_stale_is_written_at_once(new_project: Path) -> None:
         await until(pilot, lambda: "float16" in note_of(pane, "device-note"), "the reason")
         assert note_of(pane, "device-note").startswith("✗")
 
-    drive(story, new_project)
+    drive(story, new_project, step="model")
 
 
 def test_a_folder_that_is_no_model_is_refused_with_the_reason(
@@ -182,7 +182,7 @@ def test_a_folder_that_is_no_model_is_refused_with_the_reason(
         assert note_of(pane, "model-note").startswith("✗")
 
     before = written(finished_project)
-    drive(story, finished_project)
+    drive(story, finished_project, step="model")
     assert written(finished_project) == before
 
 
@@ -223,7 +223,7 @@ def test_another_model_is_taken_after_a_look(
             pilot, lambda: "model" not in written(finished_project)["encoder"], "the default model"
         )
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="model")
 
 
 @pytest.mark.usefixtures("known_machine")
@@ -255,7 +255,7 @@ def test_apply_takes_no_key_that_was_meant_for_something_else(finished_project: 
             "the focus on Apply",
         )
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="model")
 
 
 @pytest.mark.usefixtures("known_machine")
@@ -272,7 +272,7 @@ def test_a_row_of_choices_is_chosen_by_mouse_too(new_project: Path) -> None:
         await pilot.click(row, offset=(column, 0))
         await until(pilot, lambda: written(new_project)["training"]["preset"] == "quick", "quick")
 
-    drive(story, new_project)
+    drive(story, new_project, step="model")
 
 
 def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
@@ -332,7 +332,7 @@ def test_one_is_chosen_among_those_on_this_machine_or_on_a_server(
             "the folder again",
         )
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="model")
 
 
 def finding(topic: str, state: str, found: str, follows: str) -> Finding:
@@ -485,5 +485,5 @@ def test_a_fetch_that_fails_is_said_and_changes_nothing(
         await until(pilot, lambda: "BMEMBED_OFFLINE" in note_of(pane, "model-note"), "why not", 60)
         assert "engine models add" in note_of(pane, "model-note")
 
-    drive(story, new_project)
+    drive(story, new_project, step="model")
     assert (new_project / "project.toml").read_text() == before

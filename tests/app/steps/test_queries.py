@@ -81,7 +81,7 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
             "the counts",
         )
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="queries")
 
 
 def test_filters_show_counts_if_they_fit(finished_project: Path) -> None:
@@ -94,7 +94,7 @@ def test_filters_show_counts_if_they_fit(finished_project: Path) -> None:
         await pilot.resize_terminal(120, 40)
         await until(pilot, lambda: numbers(str(row.render())), "the counts again")
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="queries")
 
 
 def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_project: Path) -> None:
@@ -123,7 +123,7 @@ def test_queries_that_were_left_out_are_listed_with_their_reasons(finished_proje
         await choose(pilot, "list-split", "all")
         await until(pilot, lambda: table.total == len(queries), "the queries")
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="queries")
     assert len(stored(finished_project)) == len(queries)
 
 
@@ -149,7 +149,7 @@ def test_an_import_reports_that_the_queries_are_stale(
         )
         assert pane.state == "stale"
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="queries")
 
 
 def test_a_query_is_edited_next_to_its_chunk(finished_project: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_query_is_edited_next_to_its_chunk(finished_project: Path) -> None:
         screen = pilot.app.screen
         await until(pilot, lambda: screen.status.state("rank") == "stale", "stale ranking")  # type: ignore[attr-defined]
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="queries")
     assert stored(finished_project)[0].text == NEW_TEXT
 
 
@@ -279,7 +279,7 @@ def test_queries_are_deleted_after_a_question_and_only_in_the_table(finished_pro
             await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen), "the table")
         await until(pilot, lambda: not table.marked, "no marks")
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="queries")
     assert [query.id for query in stored(finished_project)] == [ids[2], *ids[4:]]
 
 
@@ -305,7 +305,7 @@ def test_eight_thousand_queries_are_read_a_page_at_a_time(finished_project: Path
         held = len(table.queries)
         await until(pilot, lambda: len(table.queries) > held, "the page in sight")
 
-    drive(story, finished_project, (100, 30))
+    drive(story, finished_project, (100, 30), step="queries")
 
 
 def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
@@ -324,7 +324,7 @@ def test_hostile_queries_show_as_typed(finished_project: Path) -> None:
         await pilot.press("enter")  # unchanged: nothing is written
         await until(pilot, lambda: isinstance(pilot.app.screen, ProjectScreen))
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="queries")
     assert stored(finished_project)[0].text == HOSTILE
 
 

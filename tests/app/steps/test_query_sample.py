@@ -57,7 +57,7 @@ def test_documents_are_read_first_then_a_sample_comes_by_itself(new_project: Pat
         await sample_of(pilot, pane)
         assert (pane.state, pane.query_one("#primary").disabled) == ("new", False)
 
-    drive(story, new_project)
+    drive(story, new_project, step="queries")
     assert not stored(new_project)
 
 
@@ -88,7 +88,7 @@ def test_a_sample_is_shown_next_to_its_chunks(read_project: Path, size: tuple[in
         assert item["queries"][0]["evidence"] in chunk
         assert item["path"] in shown(pilot)
 
-    drive(story, read_project, size)
+    drive(story, read_project, size, step="queries")
 
 
 def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> None:
@@ -126,7 +126,7 @@ def test_leaving_or_escape_ends_a_sample_and_its_process(read_project: Path) -> 
                 assert not pane.query_one(QuerySample).shown
                 assert text_of(pilot, "#sample-summary")
 
-        drive(story, read_project)
+        drive(story, read_project, step="queries")
 
 
 def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(
@@ -148,7 +148,7 @@ def test_the_backend_auto_sends_nothing_to_a_server_before_a_sample_is_wanted(
             await pilot.press("s")
             await until(pilot, lambda: bool(endpoint.requests), "a request")
 
-        drive(story, read_project)
+        drive(story, read_project, step="queries")
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_only_generate_then_the_table(read_project: Path) -> None:
         assert not pane.query_one("#primary").disabled
         assert pilot.app.screen.status.state("rank") == "to do"  # type: ignore[attr-defined]
 
-    drive(story, read_project)
+    drive(story, read_project, step="queries")
     assert len(stored(read_project)) > 100
 
 
@@ -219,7 +219,7 @@ def test_a_source_that_cannot_be_used_is_refused_in_place(
         await pilot.press("s")
         await until_text(pilot, "Who reported it?")
 
-    drive(story, read_project)
+    drive(story, read_project, step="queries")
 
 
 def test_a_model_is_chosen_among_those_on_this_machine(
@@ -282,7 +282,7 @@ def test_a_model_is_chosen_among_those_on_this_machine(
         await until(pilot, lambda: pane.host.run_state.over, "the end of the run")
         assert pane.host.run_state.state == "cancelled"
 
-    drive(story, read_project)
+    drive(story, read_project, step="queries")
 
 
 @pytest.mark.usefixtures("without_llama")
@@ -302,4 +302,4 @@ def test_without_llama_cpp_a_file_is_not_proposed_and_other_sources_are(read_pro
         assert "llama-cpp-python" not in text_of(pilot, "#source-note")
         assert "backend" not in settings(read_project)
 
-    drive(story, read_project)
+    drive(story, read_project, step="queries")

@@ -208,7 +208,7 @@ def test_the_step_shows_the_engines_figures(finished_project: Path) -> None:
         assert text_of(pilot, "#caution")
         return screens
 
-    ndcg, hit, _ = drive(story, finished_project)
+    ndcg, hit, _ = drive(story, finished_project, step="result")
     name = f"  {system_of('bm25').short}  "
     line = next(line for line in ndcg.splitlines() if name in line)
     assert f"{bm25['ndcg@10']['value']:.1f}" in line
@@ -250,7 +250,7 @@ def test_lists_are_compared_first_in_the_mode_where_nothing_is_proved(
             "the lists of semantic search",
         )
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="result")
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -380,4 +380,4 @@ def test_an_error_of_the_report_is_shown_once(finished_project: Path) -> None:
             await pane.load().wait()
         assert dialogs == ["report-damaged"] * 2  # it was whole between them
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="result")

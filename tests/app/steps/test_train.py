@@ -22,7 +22,7 @@ from fixtures.app import (
     until_screen,
     until_text,
 )
-from fixtures.long_training import STEPS, lengthen, newest, state_of
+from fixtures.long_training import STEPS, lengthen, newest, pause_steps, state_of
 from fixtures.shown_numbers import numbers
 from fixtures.training_events import check, step
 from textual.pilot import Pilot
@@ -120,6 +120,27 @@ def test_a_key_unfolds_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     drive(story)
 
 
+def test_a_long_warning_is_seen_whole_and_what_is_unfolded_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures.play_record(monkeypatch, tmp_path)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        screen = await pictures.open_project(pilot)
+        screen.run_state.warnings.append("too short " * 30)
+        screen.go("train")
+        await until_text(pilot, "┏")
+        more = screen.query_one("#train-more")
+        await until(pilot, lambda: more.size.height >= 4, "the warning")
+        assert more.max_scroll_y == 0
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: more.size.height == 2, "a smaller terminal")
+        await pilot.press("f")
+        await until(pilot, lambda: more.size.height > 5, "the automatic choices")
+
+    drive(story, size=(120, 40))
+
+
 def test_before_it_and_after_it() -> None:
     before = run_of(StageStarted(stage="rank", fingerprint="r", reason="x"))
     assert "▶ Index" in text_of(status("to do", True), before)
@@ -207,7 +228,7 @@ def test_a_finished_training_is_shown_with_its_curve(
         await until(pilot, lambda: screen.pane is not None and screen.pane.step == "result")
         return shown
 
-    shown = drive(story, finished_project, size)
+    shown = drive(story, finished_project, size, step="train")
     assert 12 in numbers(shown)
 
 
@@ -217,11 +238,14 @@ def test_a_new_project_explains_training(new_project: Path) -> None:
         await until_pane_shows(pilot, " ".join(WHAT_IT_DOES.split()))
         assert not any(offers(screen, button) for button in ("pause", "keep", "stop", "detach"))
 
-    drive(story, new_project, (80, 24))
+    drive(story, new_project, (80, 24), step="train")
 
 
-def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
+def test_pause_go_on_and_keep_the_best(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lengthen(finished_project)
+    pause_steps(monkeypatch)
 
     async def story(pilot: Pilot[Any]) -> None:
         screen = await ready_to_train(pilot)
@@ -265,7 +289,7 @@ def test_pause_go_on_and_keep_the_best(finished_project: Path) -> None:
         await until_pane_shows(pilot, ENDED["asked"])
         await until(pilot, lambda: screen.status.done("train"), "the status")
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="train")
     made = [
         line
         for line in (newest(finished_project) / "events.jsonl").read_text().splitlines()
@@ -298,7 +322,7 @@ def test_stop_and_detach(long_project: Path) -> None:
         await until(pilot, lambda: not again.status.running)
         await until_text(pilot, ENDINGS["cancelled"])
 
-    drive(story, long_project)
+    drive(story, long_project, step="train")
     assert state_of(long_project) == "cancelled"
 
 
@@ -429,7 +453,7 @@ def test_hours_of_a_teacher_are_seen_before_the_first_training_too(
             pilot, lambda: folder.settings().training.teacher == "cross-encoder", "the teacher"
         )
 
-    drive(story, new_project, (80, 24))
+    drive(story, new_project, (80, 24), step="train")
 
 
 def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
@@ -467,5 +491,5 @@ def test_a_key_makes_the_reranker_teach_once_its_hours_were_seen(
         await pilot.press("t")
         await until(pilot, lambda: folder.settings().training.teacher is None, "no teacher")
 
-    drive(story, finished_project, (80, 24))
+    drive(story, finished_project, (80, 24), step="train")
     assert [arguments[0] for arguments in asked] == ["adapt", "adapt"]

@@ -79,3 +79,43 @@ def test_a_path_is_pasted_without_quotes_and_address(tmp_path: Path) -> None:
     for text in (str(folder), f"'{folder}'", f'"{folder}"\n', folder.as_uri()):
         assert asyncio.run(pasted(text)) == f"{folder}x"
     assert asyncio.run(pasted("'no path'")) == "'no path'x"
+
+
+def test_pasted_lines_become_one() -> None:
+    async def pasted(text: str) -> str:
+        app = Form()
+        async with app.run_test() as pilot:
+            app.post_message(events.Paste(text))
+            await pilot.pause()
+            return app.query_one(Field).value
+
+    assert asyncio.run(pasted("one two\r\n  three\n\nfour\n")) == "one two three four"
+    assert asyncio.run(pasted(" five")) == " five"
+
+
+def test_tab_leaves_a_path_that_nothing_completes(tmp_path: Path) -> None:
+    for name in ("left", "lemon"):
+        (tmp_path / name).mkdir()
+
+    class PathForm(App[None]):
+        def compose(self) -> ComposeResult:
+            yield PathField(str(tmp_path / "l"), id="path")
+            yield Field(id="next")
+
+    async def story() -> list[str | None]:
+        app = PathForm()
+        focused = []
+        async with app.run_test() as pilot:
+            field = app.query_one("#path", PathField)
+            for text in ("l", "le", "lef", "nowhere"):
+                field.value = str(tmp_path / text)
+                field.cursor_position = len(field.value)
+                field.focus()
+                await pilot.press("tab")
+                await app.workers.wait_for_complete()
+                await pilot.pause()
+                focused.append(app.focused.id if app.focused else None)
+            return focused
+
+    # Several folders begin with `le`; `lef` is completed; nothing begins with `nowhere`.
+    assert asyncio.run(story()) == ["path", "path", "path", "next"]

@@ -281,6 +281,9 @@ def test_western_lines_within_utf_8_are_read() -> None:
     assert decode(data, PATH)[0] == text
     halves = "Prüfung über Käse ".encode() + b"Pr\xc3fung \xd1f \xcfa"
     assert decode(halves, PATH)[0] == "Prüfung über Käse Pr\ufffdfung \ufffdf \ufffda"
+    # The first byte of a letter such as ş, at the end of a part that a program has cut off.
+    cut = "Prüfung über Käse ".encode() + b"ba\xc5 olan"
+    assert decode(cut, PATH)[0] == "Prüfung über Käse ba\ufffd olan"
 
 
 PICTURE = "data:image/png;base64," + "iVBORw0KGgo/" * 40

@@ -416,6 +416,8 @@ def test_what_other_programs_write_under_the_names_of_office_files_is_read(tmp_p
         ("a.xls", table.encode(), "csv"),
         ("b.xls", table.encode("utf-16"), "csv"),
         ("c.doc", office.MHTML, "mhtml"),
+        ("d.doc", b"The pelican boards at dawn.", "txt"),
+        ("e.xls", b"The pelican boards at dawn.", "csv"),
     ):
         document = only(opened(tmp_path, name, content))
         assert (document.format, "pelican" in document.text) == (format, True), name

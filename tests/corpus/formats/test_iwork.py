@@ -113,6 +113,18 @@ def test_slides_stand_in_the_order_of_the_presentation(tmp_path: Path) -> None:
         assert [page.name for page in document.pages] == ["slide 1", "slide 2"]
 
 
+def test_an_inner_package_is_no_bomb(tmp_path: Path) -> None:
+    inner = office.zipped({"Index/Slide-1.iwa": bytes(80 * 2**20)})
+    with unreadable("too large"):
+        opened(tmp_path, "a.key", office.zipped({"a.key/Index.zip": inner}))
+
+
+def test_slides_without_an_order_stand_as_they_are_stored(tmp_path: Path) -> None:
+    slides = {name: part for name, part in KEYNOTE.items() if name != "Index/Document.iwa"}
+    document = only(opened(tmp_path, "a.key", office.zipped(slides)))
+    assert document.text == "Moorings\n\nNotes:\nSlowly.\n\nPilots\n\nThe pelican."
+
+
 def test_repetitions_are_unpacked(tmp_path: Path) -> None:
     """A block of Snappy copies what it has written before, even what it is just writing."""
     text = b"abcabcabcabcabc"

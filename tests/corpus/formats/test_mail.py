@@ -535,6 +535,15 @@ def test_a_mail_in_a_frame_is_read(tmp_path: Path, name: str, content: bytes) ->
     )
 
 
+def test_what_apple_mail_notes_after_a_mail_is_no_part_of_it(tmp_path: Path) -> None:
+    mail = b"From: ada@quay.example\nSubject: Piers\n\nThe pelican."
+    path = tmp_path / "a.emlx"
+    path.write_bytes(b"%d\n%b<?xml version='1.0'?><plist/>" % (len(mail), mail))
+    (document,) = read_everything(path, "eml")
+    assert isinstance(document, ReadDocument)
+    assert document.text == "Subject: Piers\nFrom: ada@quay.example\n\nThe pelican."
+
+
 def test_mails_that_were_deleted_in_thunderbird_are_left_out(tmp_path: Path) -> None:
     def stored(status: str, subject: str) -> str:
         return (
@@ -582,6 +591,20 @@ def test_recipients_of_a_message_have_their_addresses(tmp_path: Path) -> None:
         "Cc: Cy",
         "Bcc: Dee <dee@quay.example>",
     ]
+
+
+def test_thousands_of_recipients_are_read_as_outlook_shows_them(tmp_path: Path) -> None:
+    opened = CompoundFile(office.msg())
+    streams = {name: opened.read(name) for name in opened.names()}
+    kind = bytes(8) + struct.pack("<IIQ", 0x0C150003, 6, 1)
+    for number in range(1100):
+        folder = f"__recip_version1.0_#{number:08X}/"
+        streams[f"{folder}__substg1.0_3001001F"] = f"Person {number}".encode("utf-16-le")
+        streams[f"{folder}__properties_version1.0"] = kind
+    (tmp_path / "a.msg").write_bytes(compound_file(streams))
+    document = next(read_everything(tmp_path / "a.msg", "msg"))
+    assert isinstance(document, ReadDocument)
+    assert "To: Bo" in document.text.split("\n")
 
 
 def test_the_source_of_a_mail_that_is_saved_as_a_text_is_a_mail(tmp_path: Path) -> None:

@@ -140,6 +140,7 @@ def test_front_matter_is_text_without_its_lines_and_gives_no_heading(tmp_path: P
         ("안녕하세요~반가워요~ 东京~大阪~京都", "안녕하세요~반가워요~ 东京~大阪~京都"),
         ("inter<b>lock</b>ing, a <b>b</b>, a<b and c>d", "interlocking, a <b>b</b>, a<b and c>d"),
         ("| one<br>two<br/>three |", "| one two three |"),
+        ("pump<sub>in use</sub>, hall<sup>see map</sup>", "pump in use, hall see map"),
         ("`H<sub>2</sub>O`", "`H<sub>2</sub>O`"),
     ],
 )

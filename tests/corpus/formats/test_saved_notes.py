@@ -116,7 +116,14 @@ def test_a_page_saved_by_safari_is_read(
 
 
 @pytest.mark.parametrize(
-    "source", [b"bplist00", b"<plist><dict/></plist>", plistlib.dumps([1]), b"text"]
+    "source",
+    [
+        b"bplist00",
+        b"<plist><dict/></plist>",
+        plistlib.dumps([1]),
+        plistlib.dumps({}).replace(b"UTF-8", b"zTF-8"),
+        b"text",
+    ],
 )
 def test_what_is_no_page_of_safari_is_damaged(tmp_path: Path, source: bytes) -> None:
     with unreadable("damaged"):

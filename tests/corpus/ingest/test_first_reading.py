@@ -21,7 +21,7 @@ from engine.project.folder import ProjectFolder
 from engine.project.stage import KEYWORD_STAGES, ProjectSnapshot
 from engine.runs.pipeline import run, stage_status
 
-LARGE = "The pelican boards at dawn. " * 40_000
+LARGE = "The pelican boards at dawn. " * 4_000
 
 
 # As if the time of the first reading were always over.
@@ -29,7 +29,9 @@ AT_ONCE = ReadingPace(first_seconds=0.0, files_per_transaction=2, seconds_per_tr
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> ProjectFolder:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
+    """A project of nine small files, and one that counts as large."""
+    monkeypatch.setattr(ingest, "_LARGE_FILE", len(LARGE))
     small = {f"b{n}.txt": f"The tern number{n} rests on the pier." for n in range(9)}
     return create_project(tmp_path, {"a.txt": LARGE, **small})
 

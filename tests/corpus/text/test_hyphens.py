@@ -21,7 +21,7 @@ LONG = 30_000
         lambda: join_split_words([f"b{BREAK}c " + "a" * LONG]),
         lambda: join_split_words([f"b{BREAK}c " + "a-" * LONG]),
         lambda: mark_line_ends("ab\x02cd \x02" * LONG),
-        lambda: mark_split_words("1-\n" * 50 * LONG),
+        lambda: mark_split_words("1-\n" * 10 * LONG),
         lambda: mark_split_words("1" * LONG + "," + "1,111" * LONG + "-\n1"),
         lambda: mark_split_words(("a" + " " * LONG + "1.1") * 9 + "\n2031"),
     ],

@@ -133,6 +133,8 @@ def test_existing_projects_and_files_are_not_overwritten(
     (tmp_path / "file").write_text("mine")
     with fails(UsageError, "target-exists"):
         bundle_project(project, tmp_path / "file")
+    with fails(UsageError, "target-exists", tmp_path / f"{project.name}.bundle"):
+        bundle_project(project, tmp_path)
     with fails(UsageError, "target-in-project"):
         bundle_project(project, project.path / "x.bundle")
 

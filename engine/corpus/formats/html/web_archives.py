@@ -24,7 +24,14 @@ class WebArchiveReader(HtmlReader):
             resource = archive["WebMainResource"]
             page = bytes(resource["WebResourceData"])
             encoding = str(resource.get("WebResourceTextEncodingName", ""))
-        except (ValueError, KeyError, TypeError, AttributeError, ExpatError) as error:
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            ExpatError,
+        ) as error:
             raise UnreadableFileError(path, "it holds no web page", "damaged") from error
         # Pages need not name their encoding, since their server did.
         with suppress(LookupError, UnicodeError):

@@ -23,6 +23,7 @@ from engine.corpus.formats.general import extract_document, require_text
 from engine.corpus.formats.iwork.messages import read_fields, read_varint, unpack_member
 from engine.corpus.formats.iwork.old_documents import read_old_document
 from engine.corpus.formats.locked import explain_lock
+from engine.corpus.formats.recognition import check_unpacked_size
 from engine.corpus.text.blocks import (
     NOTES,
     Builder,
@@ -69,7 +70,7 @@ class IWorkReader:
             if old_document:
                 text = read_old_document(path, package.read(old_document))
             else:
-                text = _build_text(_read_objects(package, format, lost))
+                text = _build_text(_read_objects(_open_objects(path, package), format, lost))
                 if format == "numbers":
                     text = _add_rows(path, content, text)
         except NotImplementedError as error:
@@ -157,14 +158,25 @@ def _list_slides(objects: _Objects) -> list[str]:
     return list(ordered)
 
 
-def _read_objects(package: ZipFile, format: str, lost: list[LeftOut]) -> _Objects:
+def _open_objects(path: Path, package: ZipFile) -> ZipFile:
+    """Return the package in which the objects are: the document's own, or one inside it.
+
+    Raises UnreadableFileError if the inner one is suspiciously large.
+    """
+    inner = next(filter(_INNER_PACKAGE.fullmatch, package.namelist()), "")
+    if not inner:
+        return package
+    archive = ZipFile(BytesIO(package.read(inner)))
+    check_unpacked_size(archive, path)
+    return archive
+
+
+def _read_objects(archive: ZipFile, format: str, lost: list[LeftOut]) -> _Objects:
     """Return the texts of all objects of a document; damaged members are added to `lost`."""
     objects = _Objects()
     kinds = [_STORAGE, _TABLE_TEXTS]
     if format == "key":
         kinds += (_SHOW, _SLIDE_NODE, _SLIDE)
-    inner = next(filter(_INNER_PACKAGE.fullmatch, package.namelist()), "")
-    archive = ZipFile(BytesIO(package.read(inner))) if inner else package
     for name in filter(_OBJECTS.fullmatch, archive.namelist()):
         try:
             _add_objects(objects, name, unpack_member(archive.read(name)), kinds)

@@ -41,7 +41,16 @@ from engine.corpus.formats.mail.parts import (
 from engine.corpus.formats.mail.tnef import PackedMail, unpack_mail
 from engine.corpus.formats.signed import extract_signed
 from engine.corpus.formats.source import open_content
-from engine.corpus.scan.formats import FORMATS, IMAGES, TNEF, ending_of, is_header, is_mail, is_tnef
+from engine.corpus.scan.formats import (
+    FORMATS,
+    HEAD_LENGTH,
+    IMAGES,
+    TNEF,
+    ending_of,
+    is_header,
+    is_mail,
+    is_tnef,
+)
 from engine.corpus.text.metadata import title_from_name
 
 _SHOWN_FIELDS = ("Subject", "From", "To", "Cc", "Bcc", "Date")
@@ -52,7 +61,6 @@ _MAX_LINE_LENGTH = 2**20
 _APPLE_LENGTH = re.compile(rb"\s*(\d{1,10})[ \t]*\r?\n")
 # The line end of a mail that a program has written as a text of Windows though it was one already.
 _DOUBLED_LINE_END = b"\r\r\n"
-_HEAD_LENGTH = 4096  # bytes
 # What Thunderbird notes of a mail in its mailboxes (nsMsgMessageFlags), and the flag of a deleted
 # one. The mail stays in the file until its folder is compacted.
 _MOZILLA_STATUS = re.compile(rb"^X-Mozilla-Status:[ \t]*([0-9A-Fa-f]{4})\b", re.MULTILINE)
@@ -210,14 +218,14 @@ def _find_mail(content: bytes) -> bytes:
         # The facts that Apple Mail notes about the mail follow it.
         content = content[length.end() : length.end() + int(length[1])]
     content = content.removeprefix(BOM_UTF8).lstrip(b"\r\n")
-    if _DOUBLED_LINE_END in content[:_HEAD_LENGTH]:
+    if _DOUBLED_LINE_END in content[:HEAD_LENGTH]:
         return content.replace(_DOUBLED_LINE_END, b"\r\n")
     return content
 
 
 def _is_deleted(mail: bytes) -> bool:
     """Return whether a mail in a mailbox of Thunderbird was deleted."""
-    header = _HEADER_END.split(mail[:_HEAD_LENGTH], maxsplit=1)[0]
+    header = _HEADER_END.split(mail[:HEAD_LENGTH], maxsplit=1)[0]
     status = _MOZILLA_STATUS.search(header)
     return status is not None and int(status[1], 16) & _DELETED > 0
 

@@ -52,6 +52,8 @@ _PLAIN_BODY = "1000"
 _SENDER = "0C1A"
 # The names of all recipients, by the number of their kind ([MS-OXOMSG] 2.2.3.1).
 _RECIPIENTS = {1: "0E04", 2: "0E03", 3: "0E02"}
+# The time to read a stream grows with their number.
+_MAX_RECIPIENTS = 1000
 # The name of a recipient, and the SMTP address and the address of any kind.
 _RECIPIENT_NAME = "3001"
 _RECIPIENT_ADDRESSES = ("39FE", "3003")
@@ -211,10 +213,16 @@ class _OutlookMail(NamedTuple):
         return ids
 
     def _read_recipients(self) -> dict[int, str]:
-        """Return the names and addresses of the recipients of each kind (`_RECIPIENTS`)."""
+        """Return the names and addresses of the recipients of each kind (`_RECIPIENTS`).
+
+        Of more than `_MAX_RECIPIENTS`, these are the names that Outlook shows.
+        """
         people: dict[int, list[str]] = {kind: [] for kind in _RECIPIENTS}
         matches = map(_RECIPIENT.match, self._list_streams())
-        for folder in sorted({match[0] for match in matches if match}):
+        folders = sorted({match[0] for match in matches if match})
+        if len(folders) > _MAX_RECIPIENTS:
+            folders = []
+        for folder in folders:
             recipient = self._replace(folder=f"{self.folder}{folder}")
             numbers = recipient._read_numbers(_HEADER_OF_RECIPIENT)
             kind = numbers.get(_RECIPIENT_KIND, 0) & _KIND_BITS

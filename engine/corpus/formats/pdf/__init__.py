@@ -98,6 +98,9 @@ class PdfReader:
         """Add the lines of stamps and signatures to the annotations of their pages."""
         drawn = read_drawn_notes(content, annotations.drawn, self._annotation_seconds)
         for index, text in drawn:
+            if text is None:
+                pages.has_all_annotations = False
+                break
             number = index + 1
             known = f"{pages.texts.get(number, '')}\n{pages.annotations.get(number, '')}"
             lines = find_missing_lines(known, clean(text).split("\n"))

@@ -151,11 +151,11 @@ def _is_drawn(note: Any, kind: int, field_kind: int | None) -> bool:
 
 def read_drawn_notes(
     content: bytes, drawn: Mapping[int, Collection[int]], seconds: float
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[tuple[int, str | None]]:
     """Yield the index of a page and its text with what `drawn` notes on it show.
 
-    `drawn` is as `PageAnnotations` collects it. Pages for which `seconds` do not suffice are left
-    out, and so are damaged ones.
+    `drawn` is as `PageAnnotations` collects it. The text is None for the first page for which
+    `seconds` do not suffice, which is the last one. Damaged pages are left out.
     """
     from pypdfium2 import raw
 
@@ -164,6 +164,7 @@ def read_drawn_notes(
     with closing(open_pdf(content)) as document:
         for index, note_indexes in drawn.items():
             if time.process_time() - start > seconds:
+                yield index, None
                 return
             with suppress(ValueError):
                 with open_page(document, index) as page:

@@ -19,6 +19,8 @@ from engine.corpus.formats.pdf.calls import Box, TextPage
 
 # Number of letters of a page, evenly spread, whose direction is read.
 _MAX_SAMPLED_LETTERS = 9
+# The first letter of a script that may be written downwards.
+_FIRST_EAST_ASIAN = 0x2E80
 # Number of pieces of a page, evenly spread, whose shape tells if its text may be turned.
 _MAX_SAMPLED_PIECES = 60
 # A piece of several letters that is so many times as high as wide may have turned text.
@@ -158,6 +160,42 @@ def is_upright(page: Any, letters: int) -> bool:
         angle = raw.FPDFText_GetCharAngle(page, letters * quarter // 4)
         upright += 0 <= angle < pi / 4 or angle > 7 * pi / 4
     return upright > 1
+
+
+def runs_downwards(page: Any, letters: int) -> bool:
+    """Return whether most letters of a page stand below each other, as Japanese ones may.
+
+    `page` is a text page of pypdfium2, and `letters` the number of letters on it.
+    """
+    from pypdfium2 import raw
+
+    samples = 0
+    downwards = 0
+    for index in range(0, letters - 1, letters // _MAX_SAMPLED_LETTERS + 1):
+        samples += 1
+        if raw.FPDFText_GetUnicode(page, index) >= _FIRST_EAST_ASIAN:
+            left, bottom, right, top = page.get_charbox(index)
+            next_left, _, next_right, next_top = page.get_charbox(index + 1)
+            is_below = next_top < (bottom + top) / 2
+            downwards += is_below and left < (next_left + next_right) / 2 < right
+    return downwards > samples / 2
+
+
+def find_tiers(pieces: Sequence[Piece]) -> list[list[Piece]]:
+    """Return groups of pieces with gaps between them that are wider than a letter, from the left.
+
+    The gaps are as high as the page.
+    """
+    ordered = sorted(pieces, key=attrgetter("left"))
+    gap = median(piece.height for piece in ordered)
+    tiers: list[list[Piece]] = []
+    end = -inf
+    for piece in ordered:
+        if piece.left > end + gap:
+            tiers.append([])
+        tiers[-1].append(piece)
+        end = max(end, piece.right)
+    return tiers
 
 
 def stand_side_by_side(pieces: Sequence[Piece], gap: float) -> bool:

@@ -18,9 +18,11 @@ from engine.corpus.formats.pdf.layout import (
     MAX_PIECES,
     Piece,
     find_lines,
+    find_tiers,
     find_turn,
     is_upright,
     read_pieces,
+    runs_downwards,
     stand_in_columns,
     stand_side_by_side,
 )
@@ -72,6 +74,8 @@ def arrange_text(page: Any, plain: str) -> str:
         return plain
     text_page = TextPage(page)
     pieces = read_pieces(text_page, count)
+    if runs_downwards(page, letters):
+        return _read_downwards(PageText(text_page, plain, letters, pieces, quarters=3))
     if not may_be_plain or (stand_in_columns(pieces) and not has_many_pieces):
         return _arrange_pieces(text_page, plain, letters, pieces)
     if count <= lines and is_plain:
@@ -123,6 +127,21 @@ def _arrange_pieces(text_page: TextPage, plain: str, letters: int, pieces: Seque
     if blocks:
         return _place_blocks(text, blocks)
     return text.read_all()
+
+
+def _read_downwards(text: PageText) -> str:
+    """Return the letters of a page whose lines run downwards, with the rightmost line first.
+
+    Such lines may stand in several tiers, one below the other.
+    """
+    if not text.has_letters:
+        return text.read_all()
+    lines: list[str] = []
+    for tier in find_tiers(text.turned_pieces):
+        for line in find_lines(tier):
+            words = (text.read(piece.number, piece.number).strip() for piece in line.pieces)
+            lines.append("".join(words))
+    return "\n".join(lines)
 
 
 def _place_blocks(text: PageText, blocks: Iterable[Block]) -> str:

@@ -11,6 +11,7 @@ from ctypes import byref, c_ulong, create_string_buffer
 from typing import Any
 
 from engine.corpus.formats.html import render_text
+from engine.corpus.formats.plain import drop_packed_files
 from engine.corpus.formats.xml_parts import parse_xml, serialise_xml
 
 # Maximum size of one part of a form in bytes.
@@ -85,8 +86,8 @@ def _read_value(value: Any) -> str:
 
 
 def _read_values(data: Any) -> Iterator[tuple[str, str]]:
-    """Yield (name, value) of each filled field in the data of a form."""
+    """Yield (name, value) of each filled field in the data of a form, but no pictures."""
     for element in data.iter("{*}*"):
-        value = " ".join((element.text or "").split())
+        value = drop_packed_files(" ".join((element.text or "").split())).strip()
         if value:
             yield element.tag.rpartition("}")[2], value

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from engine.core.characters import clean_line
 from engine.corpus.formats.runs.superscripts import write_superscript
 from engine.corpus.formats.runs.symbols import FONT_NAMES, find_symbol_font, show_symbols
 from engine.corpus.formats.xml_parts import parse_xml, serialise_xml
@@ -120,6 +121,24 @@ def frame_shapes(content: bytes) -> bytes:
     if changed:
         return serialise_xml(root)
     return content
+
+
+def take_drawn_lines(content: bytes) -> tuple[bytes, list[str]]:
+    """Return a workbook without the text of drawn shapes and text boxes, and the lines of that.
+
+    xberg gives only what is drawn into a cell, and joins it to the text of the cell.
+    """
+    if b"<draw:text-box" not in content and not _SHAPE.search(content):
+        return content, []
+    root = parse_xml(content)
+    lines: list[str] = []
+    for shape in root.iter(*(f"{_DRAW}{name}" for name in (*_SHAPES, "text-box"))):
+        for paragraph in list(shape.iter(f"{_TEXT}p")):
+            lines.append(clean_line("".join(paragraph.itertext())))
+            paragraph.getparent().remove(paragraph)
+    if lines:
+        return serialise_xml(root), lines
+    return content, []
 
 
 def move_text_boxes(content: bytes) -> bytes:

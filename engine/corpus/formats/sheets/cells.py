@@ -50,6 +50,12 @@ _INLINE_CELL = re.compile(
 _FORMULA_TEXT = re.compile(
     rb"(<c\b([^>]*\bt=\"str\"[^>]*)>(?:\s*<f\b[^>]*(?:/>|>[^<]*</f>))?\s*<v\b[^>]*>)([^<]*)(?=</v>)"
 )
+# A cell with a truth value: `<c r="B2" s="4" t="b"><v>1</v>`.
+_BOOLEAN_CELL = re.compile(
+    rb"<c\b([^>]*\bt=\"b\"[^>]*)>(?:\s*<f\b[^>]*(?:/>|>[^<]*</f>))?\s*<v>\s*([01])\s*</v>"
+)
+_BOOLEAN_TYPE = re.compile(rb"\bt=\"b\"")
+_CHECK_BOXES = {b"0": "\u2610", b"1": "\u2611"}
 # A shared text: `<si><t>Pier</t></si>`, or an empty one.
 _SHARED_TEXT = re.compile(rb"<si\b[^>]*?(?:/>|>(.*?)</si>)", re.DOTALL)
 _STYLE = re.compile(rb"\bs\s*=\s*[\"'](\d+)[\"']")
@@ -155,6 +161,7 @@ class _CellWriter:
         styles = _read_xml(package, _STYLES)
         self._codes = _read_codes(styles)
         self._symbol_fonts = find_symbol_styles(styles)
+        self._check_boxes = _find_check_boxes(styles)
         self._added_texts: dict[int, tuple[str, str]] = {}
         for style, code in enumerate(self._codes):
             if added := find_added_text(code):
@@ -170,6 +177,8 @@ class _CellWriter:
         if self._added_texts:
             sheet = _FORMULA_TEXT.sub(self._rewrite_formula_text, sheet)
         sheet = _NUMBER_CELL.sub(self._rewrite_number, sheet)
+        if self._check_boxes:
+            sheet = _BOOLEAN_CELL.sub(self._rewrite_check_box, sheet)
         if (self._added_texts or self._symbol_fonts) and self._shared_texts:
             return _SHARED_TEXT_CELL.sub(self._rewrite_shared_text, sheet)
         return sheet
@@ -217,6 +226,15 @@ class _CellWriter:
         before, after = map(_write_text_run, added or ("", ""))
         attributes = _SHARED_TEXT_TYPE.sub(b"", attributes)
         return b'<c%b t="inlineStr"><is>%b%b%b</is>' % (attributes, before, text, after)
+
+    def _rewrite_check_box(self, match: re.Match[bytes]) -> bytes:
+        """Rewrite a match of `_BOOLEAN_CELL` if its style shows it as a check box."""
+        attributes, value = match.groups()
+        if _read_style(attributes) not in self._check_boxes:
+            return match[0]
+        attributes = _BOOLEAN_TYPE.sub(b"", attributes)
+        sign = _CHECK_BOXES[value].encode()
+        return b'<c%b t="inlineStr"><is><t>%b</t></is>' % (attributes, sign)
 
     def _rewrite_number(self, match: re.Match[bytes]) -> bytes:
         """Rewrite a match of `_NUMBER_CELL` as a cell with a text of its own."""
@@ -272,6 +290,21 @@ def _read_codes(root: Any) -> list[str]:
         number = int(format_id) if format_id.isdecimal() else 0
         codes.append(choose_code(number, custom_codes.get(format_id)))
     return codes
+
+
+def _find_check_boxes(root: Any) -> set[int]:
+    """Return the numbers of the cell styles that show truth values as check boxes (since 2024).
+
+    They name a feature property bag, which holds nothing else so far. `root` is that of styles.xml,
+    None if it is missing.
+    """
+    if root is None:
+        return set()
+    check_boxes = set()
+    for number, style in enumerate(root.iterfind("{*}cellXfs/{*}xf")):
+        if style.find("{*}extLst/{*}ext/{*}xfComplement") is not None:
+            check_boxes.add(number)
+    return check_boxes
 
 
 def _read_shared_texts(package: ZipFile) -> list[bytes]:

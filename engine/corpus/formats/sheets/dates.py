@@ -10,22 +10,31 @@ from functools import lru_cache
 from itertools import pairwise
 from math import floor
 
-from engine.core.calendar_names import CALENDAR_NAMES, CalendarNames
+from engine.core.calendar_names import (
+    ASIAN_CALENDAR_NAMES,
+    CALENDAR_NAMES,
+    NOON_NAMES,
+    CalendarNames,
+)
 from engine.corpus.formats.sheets.number_formats import Section, Token, count_run
 
 _LANGUAGES = {
+    0x04: "zh",
     0x06: "da",
     0x07: "de",
     0x09: "en",
     0x0A: "es",
     0x0C: "fr",
     0x10: "it",
+    0x11: "ja",
+    0x12: "ko",
     0x13: "nl",
     0x14: "no",
     0x15: "pl",
     0x16: "pt",
     0x19: "ru",
     0x1D: "sv",
+    0x1E: "th",
 }
 """Languages by the primary language of a Windows locale, its low ten bits (MS-LCID)."""
 _PRIMARY_LANGUAGE = 0x3FF
@@ -39,6 +48,13 @@ _DAYS_TO_1904 = 1462
 _LEAP_DAY = 60
 # Years by which the Buddhist calendar is ahead.
 _BUDDHIST_YEARS = 543
+# Calendars by their numbers in a locale (CALID of Windows), without the bit for typing dates.
+_JAPANESE_CALENDAR = 3
+_TAIWANESE_CALENDAR = 4
+_KOREAN_CALENDAR = 5
+_THAI_CALENDAR = 7
+_CALENDAR = 0x7F
+_YEARS_AHEAD = {_KOREAN_CALENDAR: 2333, _THAI_CALENDAR: _BUDDHIST_YEARS}
 # The eras of Japanese years: their first days, and their names in one to three letters.
 _JAPANESE_ERAS = (
     ((2019, 5, 1), ("R", "令", "令和")),
@@ -48,14 +64,24 @@ _JAPANESE_ERAS = (
     ((1868, 10, 23), ("M", "明", "明治")),
 )
 _TAIWANESE_ERA = ((1912, 1, 1), ("", "民國", "中華民國"))
-# The locale of Taiwan (MS-LCID), and the beginning of its name.
-_TAIWAN = ("404", "zh-tw")
-_JAPAN = ("411", "ja")
+_TAIWAN = 0x404
+_TAIWANESE = "zh-tw"
 # A locale in which the first year of an era has a name of its own.
 _WITH_FIRST_YEAR = "x-gannen"
 _SECONDS_OF_DAY = 86_400
 # Maximum number of dates whose texts are remembered.
 _MAX_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Locale:
+    """The language in which a section writes names, and the calendar by which it counts years."""
+
+    # As in `_LANGUAGES`, or `zh-tw`; `x-` and the like for others.
+    language: str
+    # 0 for the usual one of the language.
+    calendar: int
+    has_first_year: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +108,8 @@ class _Moment:
     places: int
     # Whether the section writes AM or PM.
     is_12_hour: bool
+    # By how many years the calendar of the section is ahead.
+    years_ahead: int
 
     @property
     def seconds(self) -> int:
@@ -118,9 +146,11 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
     tokens = section.tokens
     has_day = any(token.kind == "date" and token.text[0] == "d" for token in tokens)
     places = _count_places(tokens)
-    moment = _compute_moment(abs(value), section, places, from_1904=from_1904)
-    names = _find_names(section.language)
-    era = _find_era(moment, section)
+    locale = _read_locale(section.language)
+    years_ahead = _YEARS_AHEAD.get(locale.calendar, 0)
+    moment = _compute_moment(abs(value), section, places, years_ahead, from_1904=from_1904)
+    names = _find_names(locale.language)
+    era = _find_era(moment, section, locale)
     pieces = ["-"] if value < 0 else []
     at = 0
     while at < len(tokens):
@@ -134,7 +164,7 @@ def _write_date(value: float, section: Section, from_1904: bool) -> str:
             else:
                 pieces.append(_show_date_part(token.text, moment, names, has_day=has_day))
         elif token.kind == "noon":
-            pieces.append(_show_noon(token.text, moment))
+            pieces.append(_show_noon(token.text, moment, locale.language))
         elif token.kind == "point" and places and count_run(tokens[at:], "digit"):
             # One token stands for each digit of the fraction of a second.
             pieces.append(f".{moment.units % 10**places:0{places}}")
@@ -153,7 +183,9 @@ def _count_places(tokens: Sequence[Token]) -> int:
     return 0
 
 
-def _compute_moment(value: float, section: Section, places: int, *, from_1904: bool) -> _Moment:
+def _compute_moment(
+    value: float, section: Section, places: int, years_ahead: int, *, from_1904: bool
+) -> _Moment:
     """Return the moment of a number of days, such as 47985.333 (8:00 on the day 47985).
 
     If a time is written, it is rounded to `places` digits of a second. A day alone is never rounded
@@ -176,34 +208,46 @@ def _compute_moment(value: float, section: Section, places: int, *, from_1904: b
         day = (written.year, written.month, written.day)
     # To Excel, day 1 was a Sunday.
     weekday = (days - 1) % 7
-    return _Moment(*day, weekday, units, places, section.has("noon"))
+    return _Moment(*day, weekday, units, places, section.has("noon"), years_ahead)
+
+
+@lru_cache
+def _read_locale(typed: str) -> _Locale:
+    """Return the locale of a section, as in `[$-407]`, `[$-de-DE]` or `[$-107041E]`.
+
+    In the last one, and in `[$-th-TH,107]`, 07 is the calendar, and 1 the script of numbers.
+    """
+    name, _, variant = typed.lower().partition(",")
+    has_first_year = _WITH_FIRST_YEAR in name
+    if not _LOCALE.fullmatch(name):
+        calendar = int(variant, 16) & _CALENDAR if _LOCALE.fullmatch(variant) else 0
+        language = _TAIWANESE if name.startswith(_TAIWANESE) else name[:2]
+        return _Locale(language, calendar, has_first_year)
+    number = int(name, 16)
+    language = _LANGUAGES.get(number & _PRIMARY_LANGUAGE, "en")
+    if number & 0xFFFF == _TAIWAN:
+        language = _TAIWANESE
+    return _Locale(language, number >> 16 & _CALENDAR, has_first_year)
 
 
 def _find_names(language: str) -> CalendarNames:
-    """Return the names of months and days in a section's language, in English if it is unknown.
-
-    `language` is `407` or `de-DE` for German.
-    """
-    code = language.rpartition(",")[0] or language
-    if _LOCALE.fullmatch(code):
-        primary_language = int(code, 16) & _PRIMARY_LANGUAGE
-        return CALENDAR_NAMES[_LANGUAGES.get(primary_language, "en")]
-    return CALENDAR_NAMES.get(code[:2].lower(), CALENDAR_NAMES["en"])
+    """Return the names of months and days in a language, in English if it is unknown."""
+    names = CALENDAR_NAMES.get(language) or ASIAN_CALENDAR_NAMES.get(language)
+    return names or CALENDAR_NAMES["en"]
 
 
-def _find_era(moment: _Moment, section: Section) -> _Era | None:
+def _find_era(moment: _Moment, section: Section, locale: _Locale) -> _Era | None:
     """Return the era that a section writes, None if it writes years of our own calendar."""
     letters = {token.text[0] for token in section.tokens if token.kind == "date"}
-    language = section.language.lower()
-    is_taiwanese = language.startswith(_TAIWAN)
-    has_eras = is_taiwanese or language.startswith(_JAPAN)
-    if "g" not in letters and not (has_eras and "e" in letters):
+    is_taiwanese = locale.language == _TAIWANESE or locale.calendar == _TAIWANESE_CALENDAR
+    is_japanese = locale.language == "ja" or locale.calendar == _JAPANESE_CALENDAR
+    if "g" not in letters and not ((is_taiwanese or is_japanese) and "e" in letters):
         return None
     eras = (_TAIWANESE_ERA,) if is_taiwanese else _JAPANESE_ERAS
     for first_day, names in eras:
         if (moment.year, moment.month, moment.day) >= first_day:
             year = moment.year - first_day[0] + 1
-            return _Era(names, year, _WITH_FIRST_YEAR in language)
+            return _Era(names, year, locale.has_first_year)
     return None
 
 
@@ -223,8 +267,10 @@ def _show_elapsed(text: str, moment: _Moment) -> str:
     return str(moment.seconds // unit).zfill(len(text))
 
 
-def _show_noon(text: str, moment: _Moment) -> str:
-    """Write `AM/PM`, `a/p` or the like."""
+def _show_noon(text: str, moment: _Moment, language: str) -> str:
+    """Write `AM/PM`, `a/p` or the like; in some languages, `AM/PM` stands for other words."""
+    if text == "am/pm":
+        text = NOON_NAMES.get(language, text)
     before_noon, _, after_noon = text.upper().partition("/")
     return after_noon if moment.hour_of_24 >= 12 else before_noon
 
@@ -238,7 +284,7 @@ def _show_date_part(text: str, moment: _Moment, names: CalendarNames, *, has_day
     length = len(text)
     match text[0]:
         case "y":
-            return _show_year(length, moment.year)
+            return _show_year(length, moment.year + moment.years_ahead)
         case "e":
             return str(moment.year)
         case "b":
@@ -247,6 +293,8 @@ def _show_date_part(text: str, moment: _Moment, names: CalendarNames, *, has_day
             return _show_month(length, moment.month, names, has_day=has_day)
         case "d":
             return _show_day(length, moment, names)
+        case "a":
+            return _show_asian_day(length, moment, names)
         case "h":
             return f"{moment.hour:0{min(length, 2)}}"
         case "n":
@@ -285,3 +333,10 @@ def _show_day(length: int, moment: _Moment, names: CalendarNames) -> str:
         return f"{moment.day:0{length}}"
     days = names.short_days if length == 3 else names.days
     return days[moment.weekday]
+
+
+def _show_asian_day(length: int, moment: _Moment, names: CalendarNames) -> str:
+    """Write 土 for `aaa` and 土曜日 for `aaaa`, in Japanese unless the section names a language."""
+    if names is CALENDAR_NAMES["en"]:
+        names = ASIAN_CALENDAR_NAMES["ja"]
+    return _show_day(length, moment, names)

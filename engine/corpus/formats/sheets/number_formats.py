@@ -22,11 +22,12 @@ _TOKEN = re.compile(
     |(?P<escaped>\\.?)          # \k
     |(?P<space>_.?)             # _): a blank as wide as the sign
     |(?P<fill>\*.?)             # *-: a sign that fills the cell
+    |(?P<calendar>b[12](?=[a-z])) # B2: the calendar, of Hijri or our own
     |\[(?P<bracket>[^\]]*)\]?   # [Red], [>=1000], [h], [$€-407]
     |(?P<general>general)
     |(?P<noon>am/pm|a/p|上午/下午|午前/午後)
     |(?P<exponent>e[+-])
-    |(?P<date>y+|m+|d+|h+|s+|e+|g+|b+(?![a-z]))
+    |(?P<date>y+|m+|d+|h+|s+|e+|g+|b+(?![a-z])|a{3,4}(?![a-z]))
     |(?P<digit>[0#?])
     |(?P<point>\.)
     |(?P<comma>,)
@@ -197,7 +198,7 @@ def parse_format(code: str) -> NumberFormat:
 
 
 def _parse_section(part: str) -> Section:
-    """Parse a part of a code between semicolons; colours and fills are left out."""
+    """Parse a part of a code between semicolons; colours, fills and B2 are left out."""
     tokens: list[Token] = []
     condition: Condition | None = None
     language = ""
@@ -222,7 +223,7 @@ def _parse_section(part: str) -> Section:
                 tokens.append(Token("elapsed", text.lower()))
         elif kind == "noon":
             tokens.append(Token(kind, text.lower() if text.isascii() else text))
-        elif kind != "fill":
+        elif kind not in ("fill", "calendar"):
             tokens.append(Token(kind, text))
     return _build_section(tokens, condition, language)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from pathlib import Path
 
 import pytest
 from fixtures import office
 
 from engine.core.records import ReadDocument
-from engine.corpus.formats.pdf import READER
+from engine.corpus.formats import LeftOut
+from engine.corpus.formats.pdf import READER, PdfReader
 
 # Whoever signs by Acrobat gets a drawing within a drawing.
 _SIGNED = (
@@ -26,8 +29,8 @@ _FIELD = (
 _NOTE = "<</Type/Annot/Subtype/Text/Rect[0 0 9 9]/Contents(Check it.)>>"
 
 
-def read(note: str, shown: str, form: str = "") -> str:
-    """Return the text of a page with a note that shows something, and with a comment."""
+def page_with(note: str, shown: str, form: str = "") -> bytes:
+    """Return a page with a note that shows something, and with a comment."""
     drawn = f"BT /F1 12 Tf 5 20 Td ({shown}) Tj ET"
     shape = "/Type/XObject/Subtype/Form/BBox[0 0 300 50]"
     objects = {
@@ -43,8 +46,12 @@ def read(note: str, shown: str, form: str = "") -> str:
     )
     content = content.replace(b"/Type/Catalog", b"/Type/Catalog" + form.encode())
     more = "".join(f"{number} 0 obj\n{text}\nendobj\n" for number, text in objects.items())
-    content = content.replace(b"xref\n0", more.encode() + b"xref\n0")
-    (document,) = READER.read(Path("a.pdf"), content)
+    return content.replace(b"xref\n0", more.encode() + b"xref\n0")
+
+
+def read(note: str, shown: str, form: str = "") -> str:
+    """Return the text of such a page without the first line."""
+    (document,) = READER.read(Path("a.pdf"), page_with(note, shown, form))
     assert isinstance(document, ReadDocument)
     return document.text.replace("The pelican boards.\n\n", "")
 
@@ -71,3 +78,17 @@ def test_what_is_drawn_for_a_note_is_read(note: str, form: str, text: str) -> No
 def test_words_of_the_page_and_of_a_comment_are_not_repeated() -> None:
     assert read(_STAMP, "The pelican") == "To accounts\nCheck it."
     assert read(_STAMP, "To accounts") == "To accounts\nCheck it."
+
+
+def test_notes_for_which_the_time_does_not_suffice_are_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = page_with(_STAMP, "Paid in May")
+    # The clock is read before, between and after both notes, and when their drawings are read.
+    clock = itertools.chain([0.0] * 5, itertools.repeat(100.0))
+    monkeypatch.setattr(time, "process_time", lambda: next(clock))
+    document, left = PdfReader(annotation_seconds=10.0).read(Path("a.pdf"), content)
+    assert isinstance(document, ReadDocument)
+    assert document.text == "The pelican boards.\n\nTo accounts\nCheck it."
+    assert isinstance(left, LeftOut)
+    assert left.kind == "timed out"

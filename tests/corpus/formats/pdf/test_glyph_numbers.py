@@ -56,6 +56,17 @@ def test_letters_are_told_from_their_numbers_in_the_font() -> None:
     assert document.text == f"{_SENTENCE}\nÄpfel, Größe"
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [["Abcdef\x03ghijk\x03lmn\x03op"], [*["The pelican boards at dawn."] * 5, "\x03\x03\x03a"]],
+)
+def test_letters_of_fonts_with_few_letters_or_blanks_stay(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    (document,) = read(office.pdf(text))
+    assert isinstance(document, ReadDocument)
+    assert document.text.split() == text.replace("\x03", " ").split()
+
+
 def test_a_page_of_other_numbers_is_for_ocr() -> None:
     numbers = "".join(f"{1 + at % 30:04X}" for at in range(60))
     with unreadable("needs OCR"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import encodebytes
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,8 @@ def test_a_form_is_read_instead_of_its_page(parts: tuple[str, ...]) -> None:
 def test_the_page_is_read_where_it_shows_the_form_or_the_form_is_damaged() -> None:
     assert read(_TEMPLATE, _DATA, needs_rendering=False) == _WAIT
     assert read("<template", "") == _WAIT
+
+
+def test_a_picture_in_a_field_is_left_out() -> None:
+    photo = f"<Photo>{encodebytes(bytes(range(256)) * 2).decode()}</Photo><Empty/>"
+    assert read(_TEMPLATE, _DATA.replace("<Empty/>", photo)) == _SHOWN

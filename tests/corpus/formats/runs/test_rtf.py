@@ -98,6 +98,11 @@ def test_western_letters_beside_those_of_two_bytes(tmp_path: Path) -> None:
     assert only(opened(tmp_path, "a.rtf", content)).text == "école テスト"
 
 
+def test_japanese_letters_of_one_byte_before_those_of_two(tmp_path: Path) -> None:
+    content = rb"{\rtf1\ansi\ansicpg932{\fonttbl{\f0\fcharset128 A;}}\f0 \'b6\'83e\'83X\'83g\par}"
+    assert only(opened(tmp_path, "a.rtf", content)).text == "ｶテスト"
+
+
 def test_a_file_without_such_groups_stays_as_it_is() -> None:
     content = rtf(rb"{\b Bold} and {\i italic} \par}{\par")
     assert rewrite(content) == content
