@@ -69,7 +69,7 @@ class Commands(Provider):
             ("Keys: edit the key map", "write a file with every key, to change", "edit_keymap"),
             (
                 "Shortcut: install",
-                "to the app in a window, among the system's applications",
+                "add the app's window to the applications menu",
                 "install_shortcut",
             ),
             ("Quit", "close the app; a run continues", "quit"),

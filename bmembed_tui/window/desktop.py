@@ -61,7 +61,7 @@ def build_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--install-shortcut",
         action="store_true",
-        help="put the window among the system's applications",
+        help="add the window to the applications menu",
     )
     parser.add_argument("--version", action="version", version=f"{name} {__version__}")
     return parser

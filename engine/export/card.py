@@ -44,7 +44,7 @@ _OF_ONE_ENCODER = (
 )
 PARTS = (*_OF_ONE_ENCODER, *(OF_SEMANTIC_SEARCH + name for name in _OF_ONE_ENCODER))
 """Folders of an export that may be used alone."""
-_TEMPLATE = "export/card.md.j2"
+_TEMPLATE = "card.md.j2"
 # Settings that say where documents lie, or who gets them.
 _PRIVATE = {
     ("corpus", "paths"),

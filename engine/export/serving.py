@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,13 @@ from engine.search.listing import MIN_DEPTH
 from engine.search.loaded import LoadedProject
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
 
     from engine.core.arrays import Floats
     from engine.lexical.impacts import ChunkTerms
 
 BLOCK = 4096  # Chunks in memory at once.
-_TEMPLATE = "export/search.md.j2"
+_TEMPLATE = "search.md.j2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +170,24 @@ def search_facts(source: Source) -> dict[str, Any]:
 
 
 def load_template(name: str, **filters: Callable[..., str]) -> Template:
-    """Load a template of the assets; an undefined name in it is an error."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    """Load a template of assets/export; an undefined name in it is an error."""
+    environment = _build_environment()
     environment.filters.update(filters)
-    return environment.from_string(asset_path(name).read_text(encoding="utf-8"))
+    return environment.get_template(name)
+
+
+@cache
+def _build_environment() -> Environment:
+    """Return the environment of templates. It is shared, so that each is compiled once."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(asset_path("export")),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def create_target_folder(facts: dict[str, Any], folder: Path, target: str) -> Path:

@@ -254,7 +254,7 @@ class Analyzer:
         with self._lock:
             if any(map(self._is_stop_word, {word, folded})):
                 return ""
-            form = unify_forms(folded, self.language)
+            form = unify_forms(characters.name_greek_letter(folded), self.language)
             stem = ""
             if self._stemmer:
                 stem = self._stemmer.analyze(form)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -32,6 +34,7 @@ def code_bonus(idf_of_parts: Weights) -> float:
     return factor * float(idf_of_parts.sum())
 
 
+@cache
 def length_table() -> Ids:
     """Return the 256 chunk lengths that one byte can express (Lucene SmallFloat).
 
@@ -46,7 +49,9 @@ def length_table() -> Ids:
         if shift >= 0:
             significant_bits = (significant_bits | 8) << shift
         lengths.append(exact + significant_bits)
-    return np.array(lengths, dtype=np.int64)
+    table = np.array(lengths, dtype=np.int64)
+    table.setflags(write=False)
+    return table
 
 
 def posting_scores(

@@ -210,8 +210,7 @@ def fold(word: str) -> str:
     """Remove accents from Latin and Greek letters, and vowel points from Arabic and Hebrew ones.
 
     Hardly anybody types vowel points. Letters that are written in several ways become one, as ё
-    and е do. Other scripts stay as they are (й and и are different letters). A Greek letter alone,
-    or among Latin ones, becomes its name: β, TNFα.
+    and е do. Other scripts stay as they are (й and и are different letters).
     """
     if word.isascii():
         return word
@@ -224,9 +223,19 @@ def fold(word: str) -> str:
     for char in _VOWEL_POINT.sub("", decomposed):
         if not (unicodedata.combining(char) and _drops_accent(folded[-1:])):
             folded += char
-    if match := _ONE_GREEK_LETTER.fullmatch(folded):
-        return f"{match[1]}{_GREEK_LETTERS[match[2]]}{match[3]}"
     return unify_script(unicodedata.normalize("NFC", folded))
+
+
+def name_greek_letter(word: str) -> str:
+    """Return a folded word with the name of its only Greek letter: `beta`, `tnfalpha`.
+
+    A word with several Greek letters is a Greek one, and stays as it is.
+    """
+    if word.isascii():
+        return word
+    if match := _ONE_GREEK_LETTER.fullmatch(word):
+        return f"{match[1]}{_GREEK_LETTERS[match[2]]}{match[3]}"
+    return word
 
 
 def _drops_accent(letter: str) -> bool:

@@ -77,15 +77,14 @@ def cluster_sums(values: Doubles, clusters: ArrayLike | None) -> tuple[Doubles, 
     """
     if clusters is None:
         return values, np.ones(len(values))
-    numbers: dict[int, int] = {}
-    rows = []
-    for cluster in np.asarray(clusters).tolist():
-        rows.append(numbers.setdefault(cluster, len(numbers)))
-    if len(rows) != len(values):
-        raise ValueError(f"{len(rows)} clusters of {len(values)} values")
-    sums = np.zeros((len(numbers), values.shape[1]))
-    np.add.at(sums, rows, values)
-    return sums, np.bincount(rows).astype(np.float64)
+    _, first_rows, numbers = np.unique(np.asarray(clusters), return_index=True, return_inverse=True)
+    if len(numbers) != len(values):
+        raise ValueError(f"{len(numbers)} clusters of {len(values)} values")
+    places = np.empty(len(first_rows), dtype=np.int64)  # of each cluster in the order of first rows
+    places[np.argsort(first_rows)] = np.arange(len(first_rows))
+    rows = places[numbers]
+    sums = [np.bincount(rows, weights=column) for column in values.T]
+    return np.column_stack(sums), np.bincount(rows).astype(np.float64)
 
 
 def interval(values: Doubles, means: Doubles) -> Interval:

@@ -31,6 +31,18 @@ KEYS = {
     "fits",
 }
 
+# Runs commands in one process, which loads the libraries once, and prints the exit code of each.
+ONE_AFTER_ANOTHER = """
+import json, sys
+from engine.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    try:
+        main()
+    except SystemExit as ended:
+        print(json.dumps([ended.code or 0, *words]))
+"""
+
 
 def rows() -> dict[str, dict[str, object]]:
     listed = json.loads(engine_here("models", "--json").stdout)
@@ -123,16 +135,19 @@ def test_listing_verifying_and_adding_ask_for_no_socket(hub: StandInHub, tmp_pat
     pack = str(tmp_path / f"{NAME}.modelpack")
     documents = write_german_office(tmp_path / "dokumente")
     project = ProjectFolder.create(tmp_path / "projekt", {"corpus": {"paths": [str(documents)]}})
-    for words in (
-        ("models", "list"),
-        ("models", "add", pack),
-        ("models", "verify", NAME),
-        ("models", "remove", NAME),
-        ("encoders", "list"),
-        ("encoders", "propose", str(project.path)),
-    ):
-        command = [sys.executable, "-P", "-m", "engine", *words]
-        found = run_watched(command, dict(os.environ))
-        assert (found.exit_code, found.sockets) == (0, []), words
+    commands = [
+        ["models", "list"],
+        ["models", "add", pack],
+        ["models", "verify", NAME],
+        ["models", "remove", NAME],
+        ["encoders", "list"],
+        ["encoders", "propose", str(project.path)],
+    ]
+    command = [sys.executable, "-P", "-c", ONE_AFTER_ANOTHER, json.dumps(commands)]
+    found = run_watched(command, dict(os.environ))
+    assert (found.exit_code, found.sockets) == (0, []), found.output
+    assert [json.loads(line) for line in found.output.splitlines() if line[:1] == "["] == [
+        [0, *words] for words in commands
+    ]
     fetching = [sys.executable, "-P", "-m", "engine", "models", "get", NAME]
     assert run_watched(fetching, dict(os.environ)).sockets, "a fetch that is asked for opens some"

@@ -64,6 +64,29 @@ def test_what_documents_write_otherwise_is_found(indexed: Any) -> None:
         assert "island.txt" not in [hit.path for hit in found.hits]
 
 
+def test_greek_letters_are_found_by_their_names_and_in_phrases(indexed: Any) -> None:
+    indexed.put("receptor.txt", ["The TNFα receptor of 5 Ω"])
+    indexed.put("greek.txt", ["Το συμβόλαιο"])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        for query in ("TNFalpha", '"TNFα"', "TNFα*", '"5 Ω"', '"Ω"'):
+            found = searcher.search(Search(query, "bm25"))
+            assert [hit.path for hit in found.hits] == ["receptor.txt"], query
+        misspelt = "συμβόλεο"
+        found = searcher.search(Search(misspelt, "bm25"))
+        assert found.suggestion == "συμβόλαιο"
+
+
+def test_a_missing_code_is_named_that_is_within_one_typed_with_blanks(indexed: Any) -> None:
+    indexed.put("newcastle.txt", ["The office is at NE14LP"])
+    indexed.index(language="en")
+    with closing(Searcher(indexed.project)) as searcher:
+        found = searcher.search(Search("NE1 4LP", "bm25"))
+        assert ([hit.path for hit in found.hits], found.notes) == (["newcastle.txt"], ())
+        (note,) = searcher.search(Search("E14 or NE1 4LP", "bm25")).notes
+        assert "E14" in note.split()[-1]
+
+
 def test_a_number_and_a_word_are_no_code(indexed: Any) -> None:
     indexed.put("hyphen.txt", ["A 45-degree angle"])
     indexed.put("joined.txt", ["The 45degree one is at an angle, as we have said before"])

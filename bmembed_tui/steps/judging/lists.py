@@ -129,7 +129,7 @@ class ListsScreen(AskingScreen[str]):
         if self.items:
             end = "No lists are left to compare."
         else:
-            end = "There are no other lists to compare."
+            end = "There are no lists to compare yet."
         return f"{end}\n\n{preferences.sentence()}\n\nPress i to type a question of your own."
 
     def action_mode(self) -> None:

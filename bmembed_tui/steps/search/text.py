@@ -22,6 +22,7 @@ NOTHING = (
 )
 OFFER = "\nOr try one of these:"
 NO_OFFER = "\nHits come while you type."
+EVERY_PASSAGE = "every passage"
 FOUND_BY = {"bm25": " by keywords", "semantic": " by meaning"}
 
 
@@ -80,6 +81,8 @@ def format_status(mode: str, searching: Searching) -> str:
     if answer.error:
         return ""
     parts = [format_count(len(answer.hits), "hit") + format_found_by(mode, answer)]
+    if answer.hits and not answer.question.by_document:
+        parts.append(EVERY_PASSAGE)
     if answer.question.by_date and answer.hits:
         parts.append("newest first")
     parts.append(duration(answer.seconds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from engine.core.assets import asset_path
@@ -73,8 +74,13 @@ def render(report: Mapping[str, Any], project: str = "PROJECT", lab: str = "") -
     )
 
 
+@cache
 def build_environment() -> Environment:
-    """Return the environment of pages: escaped text, templates of assets/report, number filters."""
+    """Return the environment of pages: escaped text, templates of assets/report, number filters.
+
+    It is shared, so that a process compiles each template once. A page sets its own filters before
+    it is rendered.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

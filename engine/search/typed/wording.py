@@ -63,11 +63,11 @@ def add_wording(
     spellings: dict[str, list[str]] = {}
     if index:
         joined_codes = _find_joined_codes(index.vocabulary, query.text)
-        joined = " ".join(joined_codes)
+        parts = set(chain.from_iterable(map(_split_spaced, joined_codes)))
         for code in _find_missing_codes(index, query.text):
-            if code not in joined:
+            if code not in parts:
                 missing_codes.append(code)
-        other_codes = missing_codes[:MAX_UNKNOWN_WORDS] + joined_codes
+        other_codes = [*missing_codes[:MAX_UNKNOWN_WORDS], *joined_codes.values()]
         spellings = _find_code_spellings(index, other_codes, read_texts)
         keywords += dict.fromkeys(chain.from_iterable(spellings.values()))
         keywords += _find_joined_in_phrases(index, query)
@@ -167,9 +167,12 @@ def _find_ends(index: LexicalIndex, code: str) -> Iterator[tuple[str, str]]:
                     yield code[:cut], code[start:]
 
 
-def _find_joined_codes(vocabulary: Vocabulary, text: str) -> list[str]:
-    """Return codes that a query writes with blanks, and documents without: `NW16XE`, `NW1 6XE`."""
-    joined: list[str] = []
+def _find_joined_codes(vocabulary: Vocabulary, text: str) -> dict[str, str]:
+    """Return codes that a query writes with blanks, and documents without.
+
+    Keys are as typed: `NW1 6XE` → `NW16XE`.
+    """
+    joined: dict[str, str] = {}
     parts = _BETWEEN.split(text)
     with_digits = [start for start, part in enumerate(parts) if _DIGIT.search(part)]
     for start in with_digits[:MAX_UNKNOWN_WORDS]:
@@ -177,9 +180,16 @@ def _find_joined_codes(vocabulary: Vocabulary, text: str) -> list[str]:
             code = "".join(parts[start:end])
             is_code = end <= len(parts) and _SPACED_CODE.fullmatch(code)
             if is_code and vocabulary.find_code_spellings(code):
-                joined.append(code)
+                joined[" ".join(parts[start:end])] = code
                 break
     return joined
+
+
+def _split_spaced(spaced: str) -> Iterator[str]:
+    """Yield the compounds of a code that is typed with blanks: `NW1` and `6XE`."""
+    from engine.lexical.words_and_codes import split_into_compounds
+
+    return split_into_compounds(spaced, any_case=True)
 
 
 def _find_joined(vocabulary: Vocabulary, text: str) -> list[str]:

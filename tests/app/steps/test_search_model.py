@@ -35,10 +35,12 @@ from bmembed_tui.steps.search.hit_text import (
 from bmembed_tui.steps.search.model import Answer, Filters, Question, collect_terms, find_terms
 from bmembed_tui.steps.search.search_as_you_type import Searching
 from bmembed_tui.steps.search.text import (
+    EVERY_PASSAGE,
     FOUND_BY,
     format_embedding,
     format_found_by,
     format_no_hits,
+    format_status,
 )
 from bmembed_tui.widgets import text_rows
 from bmembed_tui.widgets.text_rows import (
@@ -448,3 +450,15 @@ def test_without_hits_the_words_are_not_blamed_alone_where_filters_are_set() -> 
         for follows in (True, False)
     }
     assert len(said) == 4
+
+
+@pytest.mark.parametrize("by_document", [True, False])
+def test_the_status_says_that_every_passage_is_shown(by_document: bool) -> None:
+    async def ask(*_: object) -> Any:
+        raise AssertionError("nothing is asked")
+
+    searching = Searching(ask, lambda *_: None, lambda _: None)
+    searching.question = Question("pump", by_document=by_document)
+    searching.answers["bm25"] = Answer(searching.question, "bm25", (hit(),))
+    parts = format_status("bm25", searching).split(" · ")
+    assert (EVERY_PASSAGE in parts) is not by_document

@@ -30,8 +30,6 @@ from engine.evaluation.reporting.verdict import (
     verdict_of,
 )
 
-pytestmark = pytest.mark.charts
-
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)>\"'&{{ 7*7 }}</title></style>]]>\ud800"
 )
@@ -43,6 +41,7 @@ def hostile(tmp_path_factory):
     return write_report(folder, example(HOSTILE))
 
 
+@pytest.mark.charts
 def test_hostile_text_stays_text(hostile) -> None:
     page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
     assert not page.xpath(
@@ -54,6 +53,7 @@ def test_hostile_text_stays_text(hostile) -> None:
     assert "{{ 7*7 }}" in page.xpath("string(//h1)")
 
 
+@pytest.mark.charts
 def test_the_page_needs_nothing_from_outside(hostile) -> None:
     source = hostile.read_text(encoding="utf-8")
     for sign in ("http://", "https://", "url(", "@import", "src=", "href="):
@@ -62,6 +62,7 @@ def test_the_page_needs_nothing_from_outside(hostile) -> None:
     assert hostile.stat().st_size < 500_000
 
 
+@pytest.mark.charts
 def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile) -> None:
     charts = re.findall(r"<svg.*?</svg>", hostile.read_text(encoding="utf-8"), re.DOTALL)
     assert len(charts) == 2 + 2 + 1  # bars of two sets, curves, and the changes of one set
@@ -75,6 +76,7 @@ def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile) -> None:
         assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
+@pytest.mark.charts
 def test_every_chart_can_be_scrolled_in_a_narrow_window(hostile) -> None:
     page = html.parse(str(hostile), html.HTMLParser(encoding="utf-8"))
     charts = page.xpath("//*[local-name()='svg']")
@@ -198,6 +200,7 @@ def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp
     assert any(9_900 in numbers(text) for text in page.xpath("//small[@class='wrap']/text()"))
 
 
+@pytest.mark.charts
 def test_the_page_is_made_from_report_json_alone(tmp_path) -> None:
     page = write_report(tmp_path, example()).read_text(encoding="utf-8")
     assert render(read_report(tmp_path)) == page
@@ -260,6 +263,7 @@ def test_changes_are_listed_largest_first() -> None:
     )  # of a, c, d and b: all of them, whatever `top`
 
 
+@pytest.mark.charts
 def test_the_page_draws_how_each_query_changed(tmp_path) -> None:
     page = html.parse(str(write_report(tmp_path, example())), html.HTMLParser(encoding="utf-8"))
     (chart,) = [chart for chart in charts_of(page) if "query by query" in chart.get("aria-label")]

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from pathlib import Path
 from typing import Any, get_args
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -27,7 +28,9 @@ pytestmark = pytest.mark.charts
 
 def page_of(tmp_path: Path, data: ReportData | None = None, **parts: Any) -> html.HtmlElement:
     """The page of an evaluation's encoders, with these parts."""
-    report = read_report(write_report(tmp_path, data or example()).parent)
+    with mock.patch("engine.evaluation.reporting.report.write_page"):
+        write_report(tmp_path, data or example())
+    report = read_report(tmp_path)
     nothing = LabFigures("f", {}, {}, None, None, None, None, False)
     figures = dataclasses.replace(nothing, **parts)
     return html.fromstring(render_lab(build_data("x", report, figures), report))
