@@ -29,6 +29,20 @@ def find_current_folder() -> Path | None:
     return current
 
 
+def find_documents_folder(name: str) -> Path | None:
+    """Return the folder that a project's name or path leads to, if it holds no project."""
+    from engine.core.errors import UsageError
+    from engine.project.folder import locate
+
+    try:
+        path = locate(name)
+        if path.is_dir() and not (path / "project.toml").exists():
+            return path
+    except (OSError, UsageError):  # opening it shows the same error
+        return None
+    return None
+
+
 def find_projects_over(folder: Path, projects: Iterable[KnownProject]) -> list[Path]:
     """Return the paths of the projects whose only source of documents is `folder`."""
     return [project.path for project in projects if project.documents == (folder,)]

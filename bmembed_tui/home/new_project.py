@@ -318,7 +318,10 @@ class NewProjectScreen(Screen[str | None]):
 
     def action_close(self) -> None:
         new_project = self.read_fields()
-        if not (new_project.typed or new_project.name):
+        is_first = new_project.documents == self._first_documents is not None
+        is_documents_typed = bool(new_project.typed) and not is_first
+        is_name_typed = new_project.name not in ("", self._suggested_name)
+        if not (is_documents_typed or is_name_typed):
             self.dismiss(None)
             return
         ask(

@@ -15,7 +15,12 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import OptionList
 
-from bmembed_tui.home.here import find_current_folder, find_projects_over, open_project_over
+from bmembed_tui.home.here import (
+    find_current_folder,
+    find_documents_folder,
+    find_projects_over,
+    open_project_over,
+)
 from bmembed_tui.home.recents import KnownProject, read_recents
 from bmembed_tui.widgets.hanging import wrap_hanging
 from bmembed_tui.widgets.key_line import KeyLine
@@ -73,7 +78,10 @@ class HomeScreen(Screen[None]):
     HELP_NAME = "home"
 
     def __init__(self, project: str | None = None) -> None:
-        """Open the project with this name or path at once, if one is given."""
+        """Open the project with this name or path at once, if one is given.
+
+        Over a folder that holds no project, a new one is offered.
+        """
         super().__init__()
         self._project_to_open = project
         # Whether the projects still exist, and what runs in them, is read by `load`.
@@ -97,7 +105,7 @@ class HomeScreen(Screen[None]):
         self.call_after_refresh(self.load)
         self.set_interval(REFRESH_SECONDS, self._refresh_runs)
         if self._project_to_open:
-            self.open(self._project_to_open)
+            self._open_or_create(self._project_to_open)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw)
@@ -238,7 +246,7 @@ class HomeScreen(Screen[None]):
         from bmembed_tui.dialogs.folder_picker import FolderPicker
 
         picker = FolderPicker(
-            "Open another folder", "The folder of a project: it holds a project.toml.", "Open"
+            "Open another folder", "The folder of a project, or of documents to search.", "Open"
         )
         self.app.push_screen(picker, self._open_picked)
 
@@ -260,7 +268,16 @@ class HomeScreen(Screen[None]):
 
     def _open_picked(self, path: Path | None) -> None:
         if path is not None:
-            self.open(str(path))
+            self._open_or_create(str(path))
+
+    @work(group="given")
+    async def _open_or_create(self, name: str) -> None:
+        """Open a project by its name or path, or offer a new one over a folder of documents."""
+        documents = await asyncio.to_thread(find_documents_folder, name)
+        if documents is None:
+            self.open(name)
+        elif self.is_attached:
+            self._create_project(documents)
 
     def open_sample(self) -> None:
         """Open the sample project, and import its questions once it is shown."""

@@ -146,7 +146,9 @@ def _quote(pattern: str) -> str:
 
 
 class PathField(Field):
-    """A path. Tab completes it, and goes to the next field where there is nothing to complete.
+    """A path. Tab completes it, and goes to the next field once it names what exists.
+
+    A second Tab goes there in any case.
 
     `files`: whether files are offered as well as folders.
     """
@@ -156,6 +158,7 @@ class PathField(Field):
     def __init__(self, value: str = "", *, files: bool = False, **options: Any) -> None:
         super().__init__(value, suggester=_PathSuggester(files), **options)
         self._files = files
+        self._uncompleted = ""  # the text that the last Tab could not complete
         # The text that `pick` showed, and the path that it stands for.
         self._picked_text = ""
         self._picked_path: Path | None = None
@@ -216,14 +219,14 @@ class PathField(Field):
             self.cursor_position = len(completed)
         elif self.has_focus and await self._is_finished(typed):
             self.screen.focus_next()
+        else:
+            self._uncompleted = typed
 
     async def _is_finished(self, text: str) -> bool:
-        """Return whether Tab should leave the field: the path exists, or no path begins so."""
-        if not text or not self.cursor_at_end:
+        """Return whether Tab should leave the field: nothing to complete, or the path exists."""
+        if not text or not self.cursor_at_end or text == self._uncompleted:
             return True
-        if await asyncio.to_thread(_exists, self.path):
-            return True
-        return not await asyncio.to_thread(find_paths, text, self._files)
+        return await asyncio.to_thread(_exists, self.path)
 
 
 class _PathSuggester(Suggester):

@@ -92,18 +92,20 @@ def _run() -> None:
 
 
 def _select_commands() -> typer.Typer:
-    """Return the application with the named command only, or with all of them.
+    """Return the application with the named command or group only, or with all of them.
 
-    Preparing commands takes time. Help, groups of commands and unknown names need all of them.
+    Preparing commands takes time. Help and unknown names need all of them.
     """
+    words = sys.argv[1:2]  # empty if `engine` is called without arguments
     selected = copy(app)
-    matching = []
+    selected.registered_groups = [group for group in app.registered_groups if group.name in words]
+    selected.registered_commands = []
     for command in app.registered_commands:
-        # Empty if `engine` is called without arguments.
-        if command.callback and (command.name or command.callback.__name__) in sys.argv[1:2]:
-            matching.append(command)
-    selected.registered_commands = matching or app.registered_commands
-    return selected
+        if command.callback and (command.name or command.callback.__name__) in words:
+            selected.registered_commands.append(command)
+    if selected.registered_groups or selected.registered_commands:
+        return selected
+    return app
 
 
 def _help_leading_process() -> None:

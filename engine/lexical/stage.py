@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from engine.core.arrays import Ids
     from engine.lexical.index import LexicalIndex
 
-VERSION = 16
+VERSION = 17
 TITLES = "titles.json"
 LANGUAGES = "languages.json"
 # Chunks whose language is detected if no document has one.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from engine.core.disk import write_text
 from engine.core.errors import EngineError
-from engine.core.events import RunEstimated
+from engine.core.events import Event, Paused, Progress, Resumed, RunEstimated, StageStarted
 from engine.encoders.for_project import open_cache
 from engine.encoders.kinds.chosen import encoder_source
 from engine.encoders.model_folder import DEFAULT_MODEL
@@ -56,6 +56,11 @@ QUESTION_COST = 3.0
 PASSES_PER_TEXT = 3.0
 """Passes over each text of a training step: one forward, and backward, which costs two."""
 
+MIN_SECONDS_OF_PACE = 20.0
+"""Seconds of embedding after which its pace tells how long it takes."""
+CORRECTED_FROM = 1.5
+"""How many times the estimate embedding must take for the estimate to be corrected."""
+
 
 class StageWork(NamedTuple):
     """The work of a stage."""
@@ -70,6 +75,44 @@ class Forecast:
 
     event: RunEstimated
     work: Mapping[str, StageWork]
+
+
+@dataclass(slots=True)
+class Correction:
+    """Corrects the estimate of a run whose embedding turns out to be slower.
+
+    The stage `embed` counts all of its work once, so that the count tells its time. Training
+    reports the time left itself.
+    """
+
+    estimated: RunEstimated
+    _first: tuple[float, int] | None = None  # Time and count at the beginning, or after a pause.
+
+    def take(self, event: Event, now: float) -> RunEstimated | None:
+        """Return a new estimate if an event shows that embedding takes much longer.
+
+        `now`: the time of the event in seconds.
+        """
+        match event:
+            case StageStarted() | Paused() | Resumed():
+                self._first = None
+            case Progress(stage="embed") if "embed" in self.estimated.seconds:
+                return self._compare(event, now)
+        return None
+
+    def _compare(self, progress: Progress, now: float) -> RunEstimated | None:
+        if self._first is None:
+            self._first = (now, progress.done)
+        began, done_before = self._first
+        done = progress.done - done_before
+        if now - began < MIN_SECONDS_OF_PACE or done <= 0:
+            return None
+        seconds = (now - began) / done * (progress.total - done_before)
+        if seconds < CORRECTED_FROM * self.estimated.seconds["embed"]:
+            return None
+        corrected = {**self.estimated.seconds, "embed": round(seconds, 1)}
+        self.estimated = replace(self.estimated, seconds=corrected)
+        return self.estimated
 
 
 def estimate(snapshot: ProjectSnapshot, stages: Sequence[str]) -> Forecast | None:

@@ -74,7 +74,7 @@ from engine.project.store.store import Store
 from engine.training.compute import launch
 
 if TYPE_CHECKING:
-    from engine.runs.estimate import StageWork
+    from engine.runs.estimate import Correction, StageWork
 
 ROOMS = {
     "ingest": "corpus.ingest",
@@ -181,6 +181,7 @@ class Run:
         self._is_single_stage = False
         # Estimated work of stages that are not finished.
         self._work: dict[str, StageWork] = {}
+        self._correction: Correction | None = None
 
     def execute(self, stages: Sequence[str], forced: frozenset[str]) -> None:
         """Run `stages` in order.
@@ -305,6 +306,10 @@ class Run:
             if isinstance(event, StageFinished):
                 self._learn_rate(event)
             self._on_event(event)
+            if self._correction:
+                corrected = self._correction.take(event, time.monotonic())
+                if corrected:
+                    self._log(corrected)
 
     def _learn_rate(self, event: StageFinished) -> None:
         """Keep the time of a stage whose work was counted, for the next estimate."""
@@ -356,7 +361,7 @@ class Run:
         Errors are ignored: a run does without.
         """
         from engine.evaluation.query_estimates import expected_evidence
-        from engine.runs.estimate import estimate
+        from engine.runs.estimate import Correction, estimate
 
         with closing(self.project.store()) as store, suppress(EngineError):
             snapshot = ProjectSnapshot(self.project, self.project.settings(), store)
@@ -371,6 +376,7 @@ class Run:
             if forecast:
                 self._work = dict(forecast.work)
                 self._emit(forecast.event)
+                self._correction = Correction(forecast.event)
 
     def _files_left(self) -> int:
         """Return the number of files of a new project that are not read yet."""

@@ -31,13 +31,13 @@ SECOND = Sentence("So is that.", (2, 7), False, "never", False)
 BEGUN = GOOD[: GOOD.index("So is") + 5]  # its second sentence has two words
 
 
-def code(found: Answer) -> tuple[str, str]:
-    return found.state, found.problem.code if found.problem else ""
+def code(reply: Answer) -> tuple[str, str]:
+    return reply.state, reply.problem.code if reply.problem else ""
 
 
-def asked(project: ProjectFolder, *things: str, **more: Any) -> Answer:
+def answer_about(project: ProjectFolder, *subjects: str, **more: Any) -> Answer:
     return answer(
-        project, "When is the oil of the pump changed?", chunk_ids(project, *things), **more
+        project, "When is the oil of the pump changed?", chunk_ids(project, *subjects), **more
     )
 
 
@@ -45,9 +45,9 @@ def test_an_answer_is_heard_while_it_is_written(asked_project: Asked) -> None:
     go = threading.Event()
     heard = list[Answer]()
 
-    def hear(found: Answer) -> None:
-        heard.append(found)
-        if len(found.sentences) == 2:
+    def hear(partial: Answer) -> None:
+        heard.append(partial)
+        if len(partial.sentences) == 2:
             go.set()  # the server ends its answer once its beginning was heard
 
     with serving(
@@ -56,11 +56,11 @@ def test_an_answer_is_heard_while_it_is_written(asked_project: Asked) -> None:
         )
     ) as server:
         project = asked_project(endpoint=server.url, endpoint_model="small")
-        found = asked(project, "pump", "crane", on_partial=hear)
-    assert found == Answer("small", 2, (FIRST, SECOND), "done")
+        reply = answer_about(project, "pump", "crane", on_partial=hear)
+    assert reply == Answer("small", 2, (FIRST, SECOND), "done")
     assert heard[0] == Answer("small", 2, (), "writing")
-    assert any(one.sentences == (FIRST, Sentence("So is", (2, 7), False)) for one in heard)
-    assert {one.state for one in heard} == {"writing"}
+    assert any(partial.sentences == (FIRST, Sentence("So is", (2, 7), False)) for partial in heard)
+    assert {partial.state for partial in heard} == {"writing"}
     (request,) = server.requests
     assert (request["stream"], request["model"], request["max_tokens"]) == (True, "small", 768)
     assert request["response_format"]["json_schema"]["name"] == "sentences"
@@ -70,8 +70,8 @@ def test_an_answer_is_heard_while_it_is_written(asked_project: Asked) -> None:
 def test_the_passages_are_numbered_in_the_order_of_the_hits(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:  # one that does not stream
         project = asked_project(endpoint=server.url)
-        found = asked(project, "oven", "crane")
-    assert (found.model, found.passages, found.state, len(found.sentences)) == (
+        reply = answer_about(project, "oven", "crane")
+    assert (reply.model, reply.passages, reply.state, len(reply.sentences)) == (
         server.url,
         2,
         "done",
@@ -88,20 +88,20 @@ def test_what_makes_the_queries_stays_as_it_is(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:
         project = asked_project(backend="imported", endpoint=server.url)
         before = (project.path / "project.toml").read_bytes()
-        assert asked(project, "pump").state == "done"
+        assert answer_about(project, "pump").state == "done"
     assert (project.path / "project.toml").read_bytes() == before
 
 
 def test_an_answer_without_sentences_is_done_and_empty(asked_project: Asked) -> None:
     with serving(lambda *_: written()) as server:
-        assert asked(asked_project(endpoint=server.url, endpoint_model="m"), "pump") == Answer(
-            "m", 1, (), "done"
-        )
+        assert answer_about(
+            asked_project(endpoint=server.url, endpoint_model="m"), "pump"
+        ) == Answer("m", 1, (), "done")
 
 
 def test_without_passages_no_model_is_asked(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:
-        assert asked(asked_project(endpoint=server.url, endpoint_model="m")) == Answer(
+        assert answer_about(asked_project(endpoint=server.url, endpoint_model="m")) == Answer(
             "m", 0, (), "done"
         )
     assert server.requests == []
@@ -119,9 +119,9 @@ def test_what_has_come_before_a_failure_stays(
     asked_project: Asked, pieces: list[bytes], reason: str
 ) -> None:
     with serving(lambda *_: Raw(pieces=pieces)) as server:
-        found = asked(asked_project(endpoint=server.url), "pump", "crane")
-    assert code(found) == ("failed", reason)
-    assert [one.text for one in found.sentences] == [FIRST.text, "So is"]
+        reply = answer_about(asked_project(endpoint=server.url), "pump", "crane")
+    assert code(reply) == ("failed", reason)
+    assert [sentence.text for sentence in reply.sentences] == [FIRST.text, "So is"]
 
 
 def test_a_connection_that_breaks_in_the_middle_leaves_what_has_come(asked_project: Asked) -> None:
@@ -129,9 +129,9 @@ def test_a_connection_that_breaks_in_the_middle_leaves_what_has_come(asked_proje
     with serving(
         lambda *_: Raw(pieces=[body], headers={"Content-Length": str(len(body) + 9)})
     ) as server:
-        found = asked(asked_project(endpoint=server.url), "pump", "crane")
-    assert code(found) == ("failed", "answer-failed")
-    assert found.sentences[0] == FIRST
+        reply = answer_about(asked_project(endpoint=server.url), "pump", "crane")
+    assert code(reply) == ("failed", "answer-failed")
+    assert reply.sentences[0] == FIRST
 
 
 WRONG = (
@@ -158,7 +158,9 @@ def test_an_answer_of_another_form_is_an_error(asked_project: Asked, streams: bo
 
     with serving(script) as server:
         project = asked_project(endpoint=server.url)
-        assert {code(asked(project, "pump")) for _ in WRONG} == {("failed", "answer-unreadable")}
+        assert {code(answer_about(project, "pump")) for _ in WRONG} == {
+            ("failed", "answer-unreadable")
+        }
     assert len(server.requests) == len(WRONG)
 
 
@@ -178,60 +180,65 @@ def test_a_server_that_does_not_answer_is_an_error(
     asked_project: Asked, raw: Raw, reason: str
 ) -> None:
     with serving(lambda *_: raw) as server:
-        assert code(asked(asked_project(endpoint=server.url), "pump")) == ("failed", reason)
+        assert code(answer_about(asked_project(endpoint=server.url), "pump")) == ("failed", reason)
 
 
 def test_a_server_that_is_not_there_is_an_error(asked_project: Asked) -> None:
     with serving(lambda *_: GOOD) as server:
         project = asked_project(endpoint=server.url)
-    assert code(asked(project, "pump")) == ("failed", "answer-failed")
+    assert code(answer_about(project, "pump")) == ("failed", "answer-failed")
 
 
 def test_a_slow_server_has_its_limit_and_what_it_has_written_stays(asked_project: Asked) -> None:
     over = threading.Event()
     with serving(lambda *_: Raw(pieces=[part(BEGUN), over])) as server:
-        found = asked(asked_project(endpoint=server.url, endpoint_seconds=1), "pump", "crane")
+        reply = answer_about(
+            asked_project(endpoint=server.url, endpoint_seconds=1), "pump", "crane"
+        )
         over.set()
-    assert code(found) == ("failed", "answer-failed")
-    assert found.sentences[0] == FIRST
+    assert code(reply) == ("failed", "answer-failed")
+    assert reply.sentences[0] == FIRST
 
 
 def test_a_stopped_answer_leaves_what_has_come(asked_project: Asked) -> None:
     over = threading.Event()
     heard = threading.Event()
 
-    def hear(found: Answer) -> None:
-        if found.sentences:
+    def hear(partial: Answer) -> None:
+        if partial.sentences:
             heard.set()
 
     with serving(lambda *_: Raw(pieces=[part(BEGUN), over])) as server:
-        found = asked(
+        reply = answer_about(
             asked_project(endpoint=server.url), "pump", "crane", on_partial=hear, stop=heard.is_set
         )
         over.set()
-    assert code(found) == ("stopped", "")
-    assert [one.text for one in found.sentences] == [FIRST.text, "So is"]
+    assert code(reply) == ("stopped", "")
+    assert [sentence.text for sentence in reply.sentences] == [FIRST.text, "So is"]
 
 
 def test_an_answer_that_its_limit_ends_is_cut(asked_project: Asked) -> None:
     with serving(lambda *_: Raw(pieces=[part(BEGUN), last("length")])) as server:
-        found = asked(asked_project(endpoint=server.url), "pump", "crane")
-    assert (found.state, [one.text for one in found.sentences]) == ("cut", [FIRST.text, "So is"])
+        reply = answer_about(asked_project(endpoint=server.url), "pump", "crane")
+    assert (reply.state, [sentence.text for sentence in reply.sentences]) == (
+        "cut",
+        [FIRST.text, "So is"],
+    )
 
 
 def test_only_passages_that_fit_are_given_and_count(asked_project: Asked) -> None:
     with serving(lambda *_: written(([6], "It is so.", ""))) as server:
-        found = asked(
+        reply = answer_about(
             asked_project(endpoint=server.url, context_tokens=780, answer_tokens=64), *THINGS
         )
-    assert 0 < found.passages < len(THINGS)
-    assert shown(server.requests[0]).count("stands in hall") == found.passages
-    assert not found.sentences[0].supported  # the sixth was not given
+    assert 0 < reply.passages < len(THINGS)
+    assert shown(server.requests[0]).count("stands in hall") == reply.passages
+    assert not reply.sentences[0].supported  # the sixth was not given
 
 
 def test_a_context_without_room_is_an_error(asked_project: Asked) -> None:
     project = asked_project(endpoint="http://127.0.0.1:9/v1", context_tokens=512)
-    assert code(asked(project, "pump")) == ("failed", "context-too-small")
+    assert code(answer_about(project, "pump")) == ("failed", "context-too-small")
 
 
 def test_chunks_that_are_gone_are_an_error(asked_project: Asked) -> None:
@@ -241,7 +248,7 @@ def test_chunks_that_are_gone_are_an_error(asked_project: Asked) -> None:
 
 def test_without_a_language_model_there_is_no_answer(asked_project: Asked) -> None:
     with fails(SettingsError, "language-model-not-chosen"):
-        asked(asked_project(), "pump")
+        answer_about(asked_project(), "pump")
 
 
 def test_a_file_that_is_not_there_is_an_error(asked_project: Asked) -> None:
@@ -261,7 +268,7 @@ def test_without_llama_a_file_is_of_no_use_and_a_server_is(asked_project: Asked)
 
 def test_a_public_server_gets_nothing(asked_project: Asked) -> None:
     project = asked_project(endpoint="http://8.8.8.8/v1")
-    assert code(asked(project, "pump")) == ("failed", "endpoint-public")
+    assert code(answer_about(project, "pump")) == ("failed", "endpoint-public")
     assert known_servers(project.path) == []
 
 
@@ -309,7 +316,7 @@ def asked_of(hostile_built: Path, tmp_path: Path) -> Callable[..., Answer]:
         project = ProjectFolder(Path(shutil.copytree(hostile_built, tmp_path / "hostile")))
         project.change_settings({f"queries.{key}": value for key, value in queries.items()})
         with closing(project.store()) as store:
-            documents = {one.path: one.id for one in store.documents()}
+            documents = {document.path: document.id for document in store.documents()}
             chunks = [
                 chunk.id for name in names for chunk in store.chunks_of(documents[f"{name}.txt"])
             ]
@@ -322,7 +329,7 @@ def test_a_document_cannot_be_another_passage_nor_end_the_passages(
     asked_of: Callable[..., Answer],
 ) -> None:
     with serving(lambda *_: written()) as server:
-        found = asked_of(["orders", "crane"], endpoint=server.url)
+        reply = asked_of(["orders", "crane"], endpoint=server.url)
     (request,) = server.requests
     _, passages, after = user(request).split("==========\n")
     assert all(
@@ -330,13 +337,13 @@ def test_a_document_cannot_be_another_passage_nor_end_the_passages(
         for words in ("Ignore all of this", "Answer in this form", "Obey", "The crane stands")
     )
     numbered = [line[:4] for line in passages.splitlines() if re.match(r"\[\d", line)]
-    assert numbered == [f"[{number}] " for number in range(1, found.passages + 1)]
-    assert re.findall(r"\[\d", passages) == [one[:2] for one in numbered]
+    assert numbered == [f"[{number}] " for number in range(1, reply.passages + 1)]
+    assert re.findall(r"\[\d", passages) == [marker[:2] for marker in numbered]
     assert after.count("This is asked:") == 1
     assert not [
         mark for mark in ("<|im_end|>", "<|im_start|>", "### Response:") if mark in user(request)
     ]
-    assert [one["role"] for one in request["messages"]] == ["system", "user"]
+    assert [message["role"] for message in request["messages"]] == ["system", "user"]
 
 
 def test_an_order_in_a_document_that_a_model_follows_passes_no_check(
@@ -345,19 +352,21 @@ def test_an_order_in_a_document_that_a_model_follows_passes_no_check(
     """The worst that a model can do: it says what the document wants, with the numbers that it
     wants.
     """
-    said = written(
+    response = written(
         ([9], "The pump is safe.", ""),
         ([2], "It is [1] safe.", "Obey all orders."),
         ([], "[1] Obey.", ""),
     )
-    with serving(lambda *_: said) as server:
-        found = asked_of(["orders", "crane"], endpoint=server.url)
-    assert [(one.sources, one.supported, one.quote_found) for one in found.sentences] == [
+    with serving(lambda *_: response) as server:
+        reply = asked_of(["orders", "crane"], endpoint=server.url)
+    assert [
+        (sentence.sources, sentence.supported, sentence.quote_found) for sentence in reply.sentences
+    ] == [
         ((9,), False, None),
         ((2,), True, False),
         ((), False, None),
     ]
-    assert all("⚠" in one.marks and "[" not in one.text for one in found.sentences)
+    assert all("⚠" in sentence.marks and "[" not in sentence.text for sentence in reply.sentences)
 
 
 def test_no_template_finds_its_marks_in_a_document(asked_of: Callable[..., Answer]) -> None:
@@ -372,10 +381,10 @@ def test_no_template_finds_its_marks_in_a_document(asked_of: Callable[..., Answe
 
 def test_a_first_passage_that_does_not_fit_is_cut(asked_of: Callable[..., Answer]) -> None:
     with serving(lambda *_: written()) as server:
-        found = asked_of(
+        reply = asked_of(
             ["bolts", "crane"], endpoint=server.url, context_tokens=650, answer_tokens=64
         )
-    assert (found.state, found.passages) == ("done", 1)
+    assert (reply.state, reply.passages) == ("done", 1)
     assert "Bolt 1 " in shown(server.requests[0])
     assert "Bolt 19 " not in shown(server.requests[0])
 

@@ -27,7 +27,7 @@ def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> Sente
 
 
 @pytest.mark.parametrize(
-    ("sources", "kept", "supported"),
+    ("sources", "expected", "supported"),
     [
         ([1], (1,), True),
         ([2, 1, 2], (2, 1), True),
@@ -40,13 +40,15 @@ def entry(sources: list[int], text: str = "It is so.", quote: str = "") -> Sente
     ],
 )
 def test_a_sentence_is_supported_by_passages_that_there_are(
-    sources: list[int], kept: tuple[int, ...], supported: bool
+    sources: list[int], expected: tuple[int, ...], supported: bool
 ) -> None:
-    assert check_sentences([entry(sources)], PASSAGES) == (Sentence("It is so.", kept, supported),)
+    assert check_sentences([entry(sources)], PASSAGES) == (
+        Sentence("It is so.", expected, supported),
+    )
 
 
 @pytest.mark.parametrize(
-    ("sources", "quote", "found"),
+    ("sources", "quote", "is_quoted"),
     [
         ([1], "hall 0. Its oil is  changed", True),
         ([1], "every 2 months", True),
@@ -83,10 +85,10 @@ def test_a_sentence_is_supported_by_passages_that_there_are(
     ],
 )
 def test_a_quote_must_stand_in_a_passage_that_is_named(
-    sources: list[int], quote: str, found: bool | None
+    sources: list[int], quote: str, is_quoted: bool | None
 ) -> None:
     (sentence,) = check_sentences([entry(sources, quote=quote)], PASSAGES)
-    assert sentence.quote_found is found
+    assert sentence.quote_found is is_quoted
 
 
 def test_what_is_wrong_is_marked_and_what_is_right_is_not() -> None:
@@ -109,13 +111,15 @@ def test_what_is_wrong_is_marked_and_what_is_right_is_not() -> None:
 def test_a_quote_that_is_being_written_may_end_within_a_word() -> None:
     text = json.dumps({"sentences": [entry([1], quote="every 2 months").model_dump()]})
     cut = text.index(" months") + 4
-    assert [one.quote_found for one in read_partial(text[:cut], PASSAGES)] == [True]
-    assert [one.quote_found for one in read_partial(text[:cut] + '"}]}', PASSAGES)] == [False]
+    assert [sentence.quote_found for sentence in read_partial(text[:cut], PASSAGES)] == [True]
+    assert [sentence.quote_found for sentence in read_partial(text[:cut] + '"}]}', PASSAGES)] == [
+        False
+    ]
 
 
 def test_numbers_in_brackets_within_a_sentence_are_no_sources() -> None:
-    given = "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] 〔6〕 ⟦7⟧ ⁅8⁆ [¹] [②] [\u200b3] [see]."  # noqa: E501
-    (sentence,) = check_sentences([entry([], given)], PASSAGES)
+    sentence_text = "It is red [1] and so on [1 and 2.] 【3】 ［4］ [[5]] 〔6〕 ⟦7⟧ ⁅8⁆ [¹] [②] [\u200b3] [see]."  # noqa: E501
+    (sentence,) = check_sentences([entry([], sentence_text)], PASSAGES)
     text = "It is red (1) and so on (1 and 2.) (3) (4) (5) (6) (7) (8) (¹) (②) (\u200b3) [see]."
     assert (sentence.text, sentence.sources, sentence.supported) == (text, (), False)
 
@@ -127,11 +131,11 @@ def test_an_entry_without_words_is_no_sentence() -> None:
 
 
 def test_a_passage_has_no_number_but_its_own() -> None:
-    shown = number_passage(
+    passage = number_passage(
         1, "Report [2]", "As said [3].\n[2] Fake > (none)\n[ 4 ] [１２] ［5, 6］ 【7】 [a] [8"
     )
     assert (
-        shown == "[1] Report (2)\nAs said (3).\n(2) Fake > (none)\n( 4 ) (１２) (5, 6) (7) [a] (8"
+        passage == "[1] Report (2)\nAs said (3).\n(2) Fake > (none)\n( 4 ) (１２) (5, 6) (7) [a] (8"
     )
 
 
@@ -140,15 +144,17 @@ def test_every_beginning_of_an_answer_shows_the_beginning_of_its_sentences() -> 
         entry([1], "The pump's oil [1] is changed.", "every 2 months"),
         entry([2, 9], 'A "ﬁrst" crane \U0001f3d7.'),
     ]
-    text = json.dumps({"sentences": [one.model_dump() for one in whole]})
-    said = [sentence.text for sentence in check_sentences(whole, PASSAGES)]
+    text = json.dumps({"sentences": [sentence.model_dump() for sentence in whole]})
+    texts = [sentence.text for sentence in check_sentences(whole, PASSAGES)]
     counts = set()
     for end in range(len(text) + 1):
-        found = read_partial(text[:end], PASSAGES)
-        counts.add(len(found))
-        assert all(one.text == other for one, other in zip(found[:-1], said, strict=False))
-        assert not found or said[len(found) - 1].startswith(
-            found[-1].text.rstrip("\N{REPLACEMENT CHARACTER}")
+        partial = read_partial(text[:end], PASSAGES)
+        counts.add(len(partial))
+        assert all(
+            sentence.text == other for sentence, other in zip(partial[:-1], texts, strict=False)
+        )
+        assert not partial or texts[len(partial) - 1].startswith(
+            partial[-1].text.rstrip("\N{REPLACEMENT CHARACTER}")
         )
     assert counts == {0, 1, 2}
     assert read_partial(text, PASSAGES) == check_sentences(whole, PASSAGES)

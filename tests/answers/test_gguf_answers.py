@@ -36,22 +36,26 @@ def project(asked_project: Callable[..., ProjectFolder], tmp_path: Path) -> Proj
 
 def test_nonsense_is_marked_sentence_by_sentence(project: ProjectFolder) -> None:
     heard: list[Answer] = []
-    found = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append)
-    assert (found.model, found.passages) == ("tiny.gguf", 6)
-    assert found.state in ("done", "cut")
-    assert found.sentences
-    assert all("⚠" in one.marks for one in found.sentences)
+    reply = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append)
+    assert (reply.model, reply.passages) == ("tiny.gguf", 6)
+    assert reply.state in ("done", "cut")
+    assert reply.sentences
+    assert all("⚠" in sentence.marks for sentence in reply.sentences)
     assert heard[0] == Answer("tiny.gguf", 6, (), "writing")
-    growing = [one.sentences[0].text for one in heard if len(one.sentences) == 1]
+    growing = [partial.sentences[0].text for partial in heard if len(partial.sentences) == 1]
     assert len(set(growing)) >= 2, "a slow machine gets many tokens at once"
     assert all(
-        found.sentences[0].text.startswith(text.rstrip("\N{REPLACEMENT CHARACTER}"))
+        reply.sentences[0].text.startswith(text.rstrip("\N{REPLACEMENT CHARACTER}"))
         for text in growing
     )
 
 
 def children() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if "engine.llm.serving" in one.cmdline()]
+    return [
+        process
+        for process in psutil.Process().children()
+        if "engine.llm.serving" in process.cmdline()
+    ]
 
 
 def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder) -> None:
@@ -60,32 +64,32 @@ def test_a_stop_ends_the_process_and_leaves_what_has_come(project: ProjectFolder
     def has_begun() -> bool:
         return any(partial.sentences for partial in heard)
 
-    found = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append, has_begun)
-    assert found.state == "stopped"
-    assert found.sentences == heard[-1].sentences
-    assert found.sentences
+    reply = answer(project, QUESTION, chunk_ids(project, *THINGS), heard.append, has_begun)
+    assert reply.state == "stopped"
+    assert reply.sentences == heard[-1].sentences
+    assert reply.sentences
     assert not children()
 
 
 def test_a_crash_of_the_library_is_an_error_and_leaves_what_has_come(
     project: ProjectFolder,
 ) -> None:
-    def hear(found: Answer) -> None:
-        if found.sentences:
+    def hear(partial: Answer) -> None:
+        if partial.sentences:
             with suppress(psutil.Error):
                 for child in children():
                     os.kill(child.pid, signal.SIGSEGV)
 
-    found = answer(project, QUESTION, chunk_ids(project, *THINGS), hear)
-    assert found.problem is not None
-    assert (found.state, found.problem.code) == ("failed", "model-crashed")
-    assert found.sentences
+    reply = answer(project, QUESTION, chunk_ids(project, *THINGS), hear)
+    assert reply.problem is not None
+    assert (reply.state, reply.problem.code) == ("failed", "model-crashed")
+    assert reply.sentences
 
 
 def test_the_question_does_not_stand_in_the_list_of_processes(project: ProjectFolder) -> None:
     lines: list[str] = []
 
-    def hear(_found: Answer) -> None:
+    def hear(_partial: Answer) -> None:
         with suppress(psutil.Error):  # it may have ended
             lines.extend(" ".join(child.cmdline()) for child in children())
 

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from fixtures.pipeline import engine_here, environment, stage_here
@@ -32,15 +33,10 @@ def judge(
     project: ProjectFolder, letters: str, *arguments: str, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """One letter a line; the summary as JSON."""
-    done = subprocess.run(
-        [*COMMAND, str(project.path), *(arguments or ("--query", QUERY, "--depth", "4")), "--json"],
-        input="".join(f"{letter}\n" for letter in letters),
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=60,
-        check=False,
-    )
+    answers = io.StringIO("".join(f"{letter}\n" for letter in letters))
+    named = arguments or ("--query", QUERY, "--depth", "4")
+    with mock.patch.object(sys, "stdin", answers):
+        done = engine_here("judge", str(project.path), *named, "--json", check=False)
     assert done.returncode == code, done.stderr
     return done
 

@@ -25,14 +25,16 @@ LISTED = re.compile(r"^\| `([^`]+)` \| (.+) \|$", re.MULTILINE)
 def error_classes(trees: list[ast.Module]) -> set[str]:
     """Names of EngineError and all classes that derive from it."""
     classes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    found = {"EngineError"}
+    names = {"EngineError"}
     before = 0
-    while len(found) > before:
-        before = len(found)
-        found |= {
-            one.name for one in classes if {getattr(base, "id", "") for base in one.bases} & found
+    while len(names) > before:
+        before = len(names)
+        names |= {
+            definition.name
+            for definition in classes
+            if {getattr(base, "id", "") for base in definition.bases} & names
         }
-    return found
+    return names
 
 
 def codes_raised() -> set[str]:
@@ -44,22 +46,25 @@ def codes_raised() -> set[str]:
     ]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     kinds = error_classes(trees)
-    given = list[ast.expr]()
+    expressions = list[ast.expr]()
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.Call):
-            given += [one.value for one in node.keywords if one.arg == "code"]
-            given += node.args[1:2] if getattr(node.func, "id", "") == "Refused" else []
+            expressions += [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+            expressions += node.args[1:2] if getattr(node.func, "id", "") == "Refused" else []
         if isinstance(node, ast.FunctionDef):
             named = [*zip(reversed(node.args.args), reversed(node.args.defaults), strict=False)]
-            given += [default for name, default in named if name.arg == "code"]
+            expressions += [default for name, default in named if name.arg == "code"]
         if isinstance(node, ast.ClassDef) and node.name in kinds:
-            given += [
+            expressions += [
                 line.value
                 for line in node.body
                 if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "code"
             ]
     texts = (
-        one.value for value in given for one in ast.walk(value) if isinstance(one, ast.Constant)
+        constant.value
+        for value in expressions
+        for constant in ast.walk(value)
+        if isinstance(constant, ast.Constant)
     )
     return {text for text in texts if isinstance(text, str) and text}
 
@@ -111,7 +116,7 @@ def test_the_first_line_of_another_library_s_error_counts() -> None:
 def test_refusals_of_the_system_are_said_in_words() -> None:
     missing = OSError(2, "No such file or directory", "a/b")
     assert [
-        reason_of(one) for one in (missing, OSError(5, "Input/output error"), ValueError("bad"))
+        reason_of(error) for error in (missing, OSError(5, "Input/output error"), ValueError("bad"))
     ] == [
         "No such file or directory: a/b.",
         "Input/output error.",

@@ -121,15 +121,15 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
     )
 
 
-def progress(done: int) -> Progress:
-    return Progress(stage="embed", done=done, total=9, unit="chunks")
+def progress(count: int) -> Progress:
+    return Progress(stage="embed", done=count, total=9, unit="chunks")
 
 
 @pytest.fixture
 def log_path(tmp_path: Path) -> Path:
     log = EventLog(tmp_path / "events.jsonl")
-    for done in range(3):
-        log(progress(done))
+    for count in range(3):
+        log(progress(count))
     log.close()
     return tmp_path / "events.jsonl"
 
@@ -167,9 +167,9 @@ def test_unknown_kinds_and_garbage_are_passed_over(log_path: Path) -> None:
     log = EventLog(log_path)
     log(progress(3))
     log.close()
-    found = list(read(log_path))
-    assert [event for event, _ in found] == [progress(done) for done in range(4)]
-    assert found[-1][1] == log_path.stat().st_size
+    records = list(read(log_path))
+    assert [event for event, _ in records] == [progress(count) for count in range(4)]
+    assert records[-1][1] == log_path.stat().st_size
 
 
 def test_a_log_that_is_not_there_yet_has_no_events(tmp_path: Path) -> None:
@@ -209,10 +209,10 @@ def test_two_processes_append_at_once(tmp_path: Path) -> None:
         child.stdin.write(b"x")
         child.stdin.close()
     assert [child.wait(30) for child in children] == [0, 0]
-    found = [event for event, _ in read(path)]
+    logged = [event for event, _ in read(path)]
     for name in ("a", "b"):
         mine = [
-            event.stages for event in found if isinstance(event, RunStarted) and event.run == name
+            event.stages for event in logged if isinstance(event, RunStarted) and event.run == name
         ]
         assert mine == [[str(n)] * (n % 50 + 1) for n in range(count)]
 
@@ -223,15 +223,15 @@ def test_a_full_disk_loses_events_but_never_raises(
     log = EventLog(small_disk / "events.jsonl")
     log(progress(1))
     disk_filler(small_disk)
-    for done in range(2, 200):
-        log(progress(done))
+    for count in range(2, 200):
+        log(progress(count))
     (small_disk / "ballast").unlink()
     log(progress(200))
     log(progress(201))
     log.close()
-    found = [event for event, _ in read(small_disk / "events.jsonl")]
-    assert found[0] == progress(1)
-    assert found[-2:] == [progress(200), progress(201)]
+    logged = [event for event, _ in read(small_disk / "events.jsonl")]
+    assert logged[0] == progress(1)
+    assert logged[-2:] == [progress(200), progress(201)]
 
 
 def test_a_warning_that_the_log_holds_is_not_repeated(tmp_path: Path) -> None:

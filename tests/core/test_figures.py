@@ -15,12 +15,12 @@ def test_queries_that_flatter_prove_nothing(verdict: Verdict) -> None:
     table = FigureTable(
         "base", 60, 0, {}, {"adapted": {"ndcg@10": gap}}, {"adapted − bm25": {"ndcg@10": gap}}
     )
-    found = table.of_flattering_queries()
+    marked = table.of_flattering_queries()
     if verdict == "no difference shown":
         expected = "no difference shown"
     else:
         expected = "proves nothing"
-    for row in (found.differences["adapted"], found.pairs["adapted − bm25"]):
+    for row in (marked.differences["adapted"], marked.pairs["adapted − bm25"]):
         assert row["ndcg@10"].verdict == expected
         assert row["ndcg@10"].value == 2.0
 

@@ -124,8 +124,8 @@ def test_one_condition_of_a_search_is_not_taken_apart() -> None:
 
 
 def test_parameters_of_none_are_not_sent() -> None:
-    found = to_json(Search("q", facets=True))
-    assert found == {
+    parameters = to_json(Search("q", facets=True))
+    assert parameters == {
         "query": "q",
         "facets": True,
         "syntax": True,
@@ -145,8 +145,10 @@ def test_the_messages_need_no_library() -> None:
         " engine.core.messages.search\nprint(*{name.partition('.')[0] for name in set(sys.modules)"
         " - before} - sys.stdlib_module_names)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["engine"]
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.split() == ["engine"]
 
 
 @pytest.mark.parametrize(

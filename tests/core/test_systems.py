@@ -13,10 +13,10 @@ def test_every_encoder_is_known_in_every_way_of_search() -> None:
 def test_each_is_called_otherwise_and_explained() -> None:
     assert len({system.label for system in SYSTEMS.values()}) == len(SYSTEMS)
     for way in ("rrf_", "weighted_"):  # one of both is shown
-        shown = [
+        systems = [
             system for name, system in SYSTEMS.items() if not name.startswith((way, "hybrid "))
         ]
-        assert len({system.short for system in shown}) == len(shown)
+        assert len({system.short for system in systems}) == len(systems)
     assert all(system.what for system in SYSTEMS.values())
     assert (label_of("rrf_in_use"), label_of("bm25")) == ("hybrid (RRF), in use", "keywords (BM25)")
 
@@ -35,6 +35,6 @@ def test_what_is_reported_stands_in_the_order_of_reports() -> None:
 
 def test_interpolations_are_called_by_their_weight() -> None:
     assert label_of("interpolated-0.75") == "interpolation, 0.75"
-    found = sort_systems(["rrf_in_use", "adapted", "interpolated-0.5", "rrf_adapted"])
-    assert found == ["interpolated-0.5", "adapted", "rrf_adapted", "rrf_in_use"]
+    names = sort_systems(["rrf_in_use", "adapted", "interpolated-0.5", "rrf_adapted"])
+    assert names == ["interpolated-0.5", "adapted", "rrf_adapted", "rrf_in_use"]
     assert label_of("of another version") == "of another version"

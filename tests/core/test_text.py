@@ -18,7 +18,7 @@ from engine.core.text import (
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [
         (0.0124, "12 ms"),
         (0.0996, "0.1 s"),
@@ -31,12 +31,12 @@ from engine.core.text import (
         (-1, "?"),
     ],
 )
-def test_durations(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
+def test_durations(seconds: float, expected: str) -> None:
+    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [
         (44, "less than a minute"),
         (50, "about 1 minute"),
@@ -49,8 +49,8 @@ def test_durations(seconds: float, shown: str) -> None:
         (math.inf, "?"),
     ],
 )
-def test_lengths_of_time_that_are_estimates_are_round(seconds: float, shown: str) -> None:
-    assert approximate_duration(seconds) == shown
+def test_lengths_of_time_that_are_estimates_are_round(seconds: float, expected: str) -> None:
+    assert approximate_duration(seconds) == expected
 
 
 def test_estimated_numbers_of_queries_are_rounded_upwards_to_two_digits() -> None:
@@ -65,19 +65,19 @@ def test_estimated_numbers_of_queries_are_rounded_upwards_to_two_digits() -> Non
 
 def test_an_estimate_names_the_stages_that_take_a_minute_and_those_that_nobody_knows() -> None:
     seconds = {"index": 1.0, "train": 320.0, "evaluate": 170.0}
-    known = "about 8 minutes on this machine: train 5 min, evaluate 3 min"
+    line = "about 8 minutes on this machine: train 5 min, evaluate 3 min"
     assert estimate_line({"index": 1.0, "train": 330.0}, []) == "about 6 minutes on this machine"
-    assert estimate_line(seconds, []) == known
+    assert estimate_line(seconds, []) == line
     assert estimate_line({"train": 900.0, "evaluate": 125.0}, []).startswith("about 17 minutes "), (
         "as its parts say"
     )
-    assert estimate_line(seconds, ["generate"]) == f"{known}; not known: generate"
+    assert estimate_line(seconds, ["generate"]) == f"{line}; not known: generate"
     assert estimate_line({}, ["generate"]) == "not known: generate"
 
 
 def test_folders_of_one_name_are_named_with_the_folders_that_tell_them_apart() -> None:
     folders = [
-        Path(one) for one in ("/a/x/sample", "/b/x/sample", "/b/y/sample", "/b/notes", "sample")
+        Path(path) for path in ("/a/x/sample", "/b/x/sample", "/b/y/sample", "/b/notes", "sample")
     ]
     assert list(short_names(folders).values()) == [
         str(Path("a/x/sample")),
@@ -90,7 +90,7 @@ def test_folders_of_one_name_are_named_with_the_folders_that_tell_them_apart() -
 
 
 @pytest.mark.parametrize(
-    ("folders", "wanted"),
+    ("folders", "expected"),
     [
         (["/a/docs", "/b/mail"], ["docs", "mail"]),
         (["/a/docs", "/b/docs"], ["a/docs", "b/docs"]),
@@ -99,9 +99,9 @@ def test_folders_of_one_name_are_named_with_the_folders_that_tell_them_apart() -
         (["/", "/a"], ["/", "a"]),
     ],
 )
-def test_short_names_tell_folders_apart(folders: list[str], wanted: list[str]) -> None:
+def test_short_names_tell_folders_apart(folders: list[str], expected: list[str]) -> None:
     names = short_names([Path(folder) for folder in folders]).values()
-    assert list(names) == [str(Path(name)) for name in wanted]
+    assert list(names) == [str(Path(name)) for name in expected]
 
 
 def test_a_metric_has_a_name_that_people_know() -> None:

@@ -87,14 +87,14 @@ def test_judged_questions_are_not_trained_on(project: Path, tmp_path: Path) -> N
     table = figures(project)["tables"]["judged"]
     engine_here("generate", str(project), "--force")
     store = Project.open(project).folder.store()
-    left = {query.text for query in store.queries()}
-    made = store.artifact(QueriesInfo)
+    remaining = {query.text for query in store.queries()}
+    generated = store.artifact(QueriesInfo)
     judged = len(store.judged())
     store.close()
     assert table["queries"] + table["left_out"] == judged - 5
-    assert made
-    assert made.info.rejected[Reason.JUDGED] == 5
-    assert not left & {query.text for query in trained}
+    assert generated
+    assert generated.info.rejected[Reason.JUDGED] == 5
+    assert not remaining & {query.text for query in trained}
 
 
 def test_stopping_and_choosing_use_different_documents(project: Path) -> None:
@@ -156,10 +156,10 @@ def test_hits_of_an_adapter_that_is_not_in_use_are_there_to_be_judged(project: P
     adapted = TransformerEncoder.load(
         model, adapter=project / (trained.info.adapter or ""), hardware=hardware, max_tokens=longest
     )
-    found = (
+    similarities = (
         base.encode_chunks(list(texts.values())) @ adapted.encode_queries(["customer complaint"])[0]
     )
-    scores = dict(zip(texts, found.tolist(), strict=True))
+    scores = dict(zip(texts, similarities.tolist(), strict=True))
     with closing(Searcher(opened.folder)) as searcher:
         hits = searcher.search_unused("customer complaint", 5)
     opened.close()
@@ -225,11 +225,11 @@ def test_an_adapter_for_queries_alone_keeps_the_vector_index(project: Path) -> N
 def test_nothing_is_embedded_again_for_another_adapter_for_queries(project: Path) -> None:
     set_key(project, "training.adapter_scope", "queries")
     set_key(project, "training.seed", 7)
-    told = [
+    events = [
         json.loads(line)
         for line in engine_here("adapt", str(project), "--json").stdout.splitlines()
     ]
-    assert "train" in {event["stage"] for event in told if "summary" in event}
+    assert "train" in {event["stage"] for event in events if "summary" in event}
     runs = [folder / "events.jsonl" for folder in sorted((project / "runs").iterdir())]
     first, *_, last = (
         [json.loads(line) for line in file.read_text().splitlines()] for file in runs

@@ -27,10 +27,10 @@ NOISE = bytes(range(256)) * 8
 
 
 def hits(project: Path, query: str = "freezer door", mode: str = "bm25") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
+    rows: list[dict[str, Any]] = json.loads(
         engine_here("search", str(project), query, "--mode", mode, "--json").stdout
     )["hits"]
-    return found
+    return rows
 
 
 def overwrite(path: Path, start: int = 20) -> None:
@@ -98,8 +98,8 @@ def test_a_corpus_of_three_words_is_searchable(
     project = make_project(tmp_path / "tiny")
     (project / "documents").mkdir()
     (project / "documents" / "a.txt").write_text("cold blue freezer")
-    done = engine_here("adapt", str(project))
-    assert NONE_LEFT in done.stderr
+    completed = engine_here("adapt", str(project))
+    assert NONE_LEFT in completed.stderr
     assert [hit["path"] for hit in hits(project, "freezer")] == ["a.txt"]
     (hit,) = hits(project, "blue freezer", "hybrid")
     assert set(hit["rankers"]) == {"bm25", "semantic"}
@@ -120,7 +120,7 @@ def test_unreadable_files_among_good_ones_are_warned_of_once_and_listed(small: P
     first = engine_here("ingest", str(small))
     for name in ("noise.txt", "empty.md", ".pdf"):
         assert name in first.stderr
-    assert all(shown in first.stderr for shown in ("read: 1 ", "unchanged: 12 ", "unreadable: 3"))
+    assert all(part in first.stderr for part in ("read: 1 ", "unchanged: 12 ", "unreadable: 3"))
     assert "!" not in engine_here("ingest", str(small)).stderr
     status = json.loads(engine_here("status", str(small), "--json").stdout)
     assert set(status["quarantined"]) == {"noise.txt", "empty.md", "scan.pdf"}
@@ -144,22 +144,24 @@ def test_nothing_but_unreadable_files(make_project: Callable[[Path], Path], tmp_
 
 
 def test_the_only_documents_turning_unreadable_keep_what_was_searchable(small: Path) -> None:
-    kept, *others = sorted(path for path in (small / "documents").rglob("*") if path.is_file())
+    readable, *others = sorted(path for path in (small / "documents").rglob("*") if path.is_file())
     for path in others:
         path.unlink()
     engine_here("ingest", str(small))
     engine_here("index", str(small))
-    word = max(re.findall(r"[a-z]+", kept.read_text()), key=len)
+    word = max(re.findall(r"[a-z]+", readable.read_text()), key=len)
     expected = hits(small, word)
     assert expected
-    kept.write_bytes(NOISE)
+    readable.write_bytes(NOISE)
     for _ in range(2):
         code, error = error_of("ingest", str(small))
         assert (code, error["code"]) == (3, "no-documents")
-        assert kept.name in error["why"]
+        assert readable.name in error["why"]
         assert hits(small, word) == expected
         engine_here("index", str(small))
-    kept.rename(kept.with_name("other.txt"))  # what stood in the file that is gone now is gone
+    readable.rename(
+        readable.with_name("other.txt")
+    )  # what stood in the file that is gone now is gone
     code, error = error_of("ingest", str(small))
     assert (code, error["code"]) == (3, "no-documents")
     assert hits(small, word) == []
@@ -184,9 +186,9 @@ def test_damaged_indexes_are_noted_by_search_and_rebuilt_by_the_next_run(project
     overwrite(vectors, 500)
     code, error = error_of("search", str(project), "door", "--mode", "semantic")
     assert (code, error["code"]) == (7, "index-damaged")
-    found = json.loads(engine_here("search", str(project), "door", "--json").stdout)
-    assert found["hits"]
-    assert error["what"] in found["notes"][0]
+    answer = json.loads(engine_here("search", str(project), "door", "--json").stdout)
+    assert answer["hits"]
+    assert error["what"] in answer["notes"][0]
     assert hits(project)
     overwrite(lexical)
     code, error = error_of("search", str(project), "door", "--mode", "bm25")
@@ -320,11 +322,11 @@ def mounted(folder: Path, *options: str) -> Iterator[Path]:
     folder.mkdir(exist_ok=True)
     if shutil.which("mount") is None:
         pytest.skip("there is no mount command")
-    done = subprocess.run(
+    completed = subprocess.run(
         ["mount", *options, str(folder)], capture_output=True, text=True, check=False
     )
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    if completed.returncode:
+        pytest.skip(f"nothing can be mounted here: {completed.stderr.strip()}")
     try:
         yield folder
     finally:
@@ -352,8 +354,8 @@ def test_a_full_disk_is_an_error_and_forgotten_once_there_is_room(
         assert hits(project)
         engine_here(stage, str(project))
         assert not list(project.glob("*/.tmp-*"))
-        told = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
-        assert {row["stage"]: row["state"] for row in told}[stage] == "done"
+        status = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
+        assert {row["stage"]: row["state"] for row in status}[stage] == "done"
 
 
 def test_a_read_only_project_is_an_error(indexed: Path, tmp_path: Path) -> None:
@@ -361,19 +363,19 @@ def test_a_read_only_project_is_an_error(indexed: Path, tmp_path: Path) -> None:
     with mounted(project, "--bind", str(project)):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
         for command in (["ingest"], ["import-judgments", str(SAMPLE / "questions.jsonl")]):
-            done = engine_here(command[0], str(project), *command[1:], check=False)
-            assert done.returncode in (3, 5), done.stderr
-            assert done.stderr.startswith("Error")
-            assert re.search("permission|write|read-only", done.stderr, flags=re.I)
+            completed = engine_here(command[0], str(project), *command[1:], check=False)
+            assert completed.returncode in (3, 5), completed.stderr
+            assert completed.stderr.startswith("Error")
+            assert re.search("permission|write|read-only", completed.stderr, flags=re.I)
 
 
 def test_a_read_only_project_can_be_looked_at(indexed: Path, tmp_path: Path) -> None:
     project = Path(shutil.copytree(indexed, tmp_path / "project"))
     with mounted(project, "--bind", str(project)):
         subprocess.run(["mount", "-o", "remount,ro,bind", str(project)], check=True)
-        found = json.loads(engine_here("status", str(project), "--json").stdout)
+        printed = json.loads(engine_here("status", str(project), "--json").stdout)
         answer = methods(ProjectFolder(project))["status"]()()
-    for status in (found, answer):
+    for status in (printed, answer):
         assert (status["running"], [row["state"] for row in status["stages"]][:2]) == (
             False,
             ["done", "done"],

@@ -59,7 +59,7 @@ def write_queries(path: Path, *texts: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kept(dataset: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kept_project(dataset: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project as a benchmark makes it, its stages not run: that it may be used again is
     decided before them.
     """
@@ -78,10 +78,10 @@ def stop(_event: object) -> None:
 
 
 def test_the_same_measurement_may_use_a_kept_project(
-    kept: Path, dataset: Path, tiny_model: Path
+    kept_project: Path, dataset: Path, tiny_model: Path
 ) -> None:
     with pytest.raises(StoppedError):
-        benchmark(dataset, settings=small(tiny_model), keep=kept, on_event=stop)
+        benchmark(dataset, settings=small(tiny_model), keep=kept_project, on_event=stop)
 
 
 @pytest.mark.parametrize(
@@ -95,28 +95,30 @@ def test_the_same_measurement_may_use_a_kept_project(
     ],
 )
 def test_other_settings_are_refused(
-    kept: Path, dataset: Path, tiny_model: Path, section: str, key: str, value: object
+    kept_project: Path, dataset: Path, tiny_model: Path, section: str, key: str, value: object
 ) -> None:
-    asked = small(tiny_model)
-    asked[section][key] = value
+    changed = small(tiny_model)
+    changed[section][key] = value
     if value is None:
-        del asked[section][key]
+        del changed[section][key]
     with fails(UsageError, "folder-taken") as caught:
-        benchmark(dataset, settings=asked, keep=kept, on_event=stop)
+        benchmark(dataset, settings=changed, keep=kept_project, on_event=stop)
     assert f"{section}.{key}" in caught.value.why
 
 
 def test_another_data_set_and_other_queries_are_refused(
-    kept: Path, dataset: Path, tiny_model: Path, tmp_path: Path
+    kept_project: Path, dataset: Path, tiny_model: Path, tmp_path: Path
 ) -> None:
     other = Path(shutil.copytree(dataset, tmp_path / "other"))
     with fails(UsageError, "folder-taken") as caught:
-        benchmark(other, settings=small(tiny_model), keep=kept, on_event=stop)
+        benchmark(other, settings=small(tiny_model), keep=kept_project, on_event=stop)
     assert "corpus.paths" in caught.value.why
     first = write_queries(tmp_path / "a.jsonl", "a", "b")
     second = write_queries(tmp_path / "b.jsonl", "a", "c")
     with pytest.raises(UsageError) as caught:
-        benchmark(dataset, queries=first, settings=small(tiny_model), keep=kept, on_event=stop)
+        benchmark(
+            dataset, queries=first, settings=small(tiny_model), keep=kept_project, on_event=stop
+        )
     assert "queries.backend" in caught.value.why
     place = tmp_path / "imported"
     for _ in range(2):
@@ -129,8 +131,10 @@ def test_another_data_set_and_other_queries_are_refused(
         benchmark(dataset, settings=small(tiny_model), keep=place, on_event=stop)
 
 
-def test_the_command_refuses_another_preset_seed_or_model(kept: Path, dataset: Path) -> None:
-    done = subprocess.run(
+def test_the_command_refuses_another_preset_seed_or_model(
+    kept_project: Path, dataset: Path
+) -> None:
+    completed = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -138,7 +142,7 @@ def test_the_command_refuses_another_preset_seed_or_model(kept: Path, dataset: P
             "benchmark",
             str(dataset),
             "--keep",
-            str(kept),
+            str(kept_project),
             "--seed",
             "7",
         ],
@@ -147,8 +151,10 @@ def test_the_command_refuses_another_preset_seed_or_model(kept: Path, dataset: P
         text=True,
         check=False,
     )
-    assert done.returncode == 2
-    assert all(key in done.stderr for key in ("training.seed", "training.preset", "encoder.model"))
+    assert completed.returncode == 2
+    assert all(
+        key in completed.stderr for key in ("training.seed", "training.preset", "encoder.model")
+    )
 
 
 @pytest.mark.posix(reason="Windows has no signals to one process")
@@ -175,16 +181,16 @@ def test_a_signal_stops_a_benchmark_and_removes_its_folder(
         start_new_session=True,
     )
     deadline = time.monotonic() + WAIT_SECONDS
-    while not (found := list(tmp_path.glob("*/project/runs/*/stage.json"))):
+    while not (records := list(tmp_path.glob("*/project/runs/*/stage.json"))):
         assert run.poll() is None, run.communicate()[1]
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    child = json.loads(found[0].read_text())["pid"]
+    child = json.loads(records[0].read_text())["pid"]
     run.send_signal(number)
-    _, told = run.communicate(timeout=WAIT_SECONDS)
-    assert run.returncode == 130, told
-    assert "Stopping" in told
-    assert "Traceback" not in told
+    _, messages = run.communicate(timeout=WAIT_SECONDS)
+    assert run.returncode == 130, messages
+    assert "Stopping" in messages
+    assert "Traceback" not in messages
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
     assert not list(tmp_path.glob("bmembed-*"))

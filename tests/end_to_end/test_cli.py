@@ -77,15 +77,15 @@ HEAVY = (
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str) -> None:
-    done = engine_here(command, "--help")
-    assert f"engine {command}" in done.stdout
-    assert not done.stderr
+    completed = engine_here(command, "--help")
+    assert f"engine {command}" in completed.stdout
+    assert not completed.stderr
 
 
 def test_the_help_has_every_command_once_in_a_group() -> None:
-    done = engine_here("-h")
-    assert done.stdout == engine_here("--help").stdout
-    listed = re.findall(r"^  ([a-z-]+)  ", done.stdout, re.M)
+    completed = engine_here("-h")
+    assert completed.stdout == engine_here("--help").stdout
+    listed = re.findall(r"^  ([a-z-]+)  ", completed.stdout, re.M)
     assert sorted(listed) == sorted({*listed})
     assert {*COMMANDS, "list", "find", "adapt"} <= {*listed}
     assert {name for names in GROUPS.values() for name in names} <= {*listed}
@@ -106,17 +106,17 @@ def test_help_loads_no_heavy_library() -> None:
         "except SystemExit: pass\n"
         f"print(sorted(set(sys.modules) & {set(HEAVY)!r}), file=sys.stderr)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True
     )
-    assert all(command in done.stdout for command in COMMANDS)
-    assert done.stderr.strip() == "[]"
+    assert all(command in completed.stdout for command in COMMANDS)
+    assert completed.stderr.strip() == "[]"
 
 
 def test_without_a_command_the_help_is_shown() -> None:
-    done = engine(check=False)
-    assert done.returncode == 2
-    assert done.stderr.startswith("Usage:")
+    completed = engine(check=False)
+    assert completed.returncode == 2
+    assert completed.stderr.startswith("Usage:")
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
     )
     for command in ("list", "status"):
         assert "handbook-of-rules" in json.loads(engine_here(command, "--json").stdout)
-    asked = {
+    variables = {
         "_ENGINE_COMPLETE": "complete_bash",
         "COMP_WORDS": "engine status handbook-",
         "COMP_CWORD": "2",
     }
-    with mock.patch.dict(os.environ, asked):
+    with mock.patch.dict(os.environ, variables):
         assert engine_here().stdout.split() == ["handbook-of-rules"]
     wrong = engine_here("status", "handbok-of-rules", "--json", check=False)
     assert json.loads(wrong.stderr.splitlines()[-1])["code"] == "project-missing"
@@ -191,9 +191,9 @@ def test_a_misspelt_name_suggests_the_nearest_project(tmp_path: Path) -> None:
 
 def test_new_refuses_what_cannot_work(finished: Path, tmp_path: Path) -> None:
     documents = str(SAMPLE / "documents")
-    made = engine_here("new", str(tmp_path / "made"), documents)
-    assert Path(made.stdout.strip()) == tmp_path / "made"
-    assert "engine run" in made.stderr
+    created = engine_here("new", str(tmp_path / "made"), documents)
+    assert Path(created.stdout.strip()) == tmp_path / "made"
+    assert "engine run" in created.stderr
     for arguments, status, code, value in [
         ([str(finished), documents], 2, "project-exists", str(finished)),
         (
@@ -225,11 +225,11 @@ def test_new_refuses_a_model_without_safetensors(tiny_model: Path, tmp_path: Pat
 
 def test_status_and_report_as_json(finished: Path) -> None:
     status = engine_here("status", str(finished), "--json")
-    told = json.loads(status.stdout)
-    assert {stage["state"] for stage in told["stages"]} == {"done"}
-    assert told["running"] is False
-    assert told["latest_run"]["state"] == "done"
-    assert told["counts"]["documents"] == 24
+    data = json.loads(status.stdout)
+    assert {stage["state"] for stage in data["stages"]} == {"done"}
+    assert data["running"] is False
+    assert data["latest_run"]["state"] == "done"
+    assert data["counts"]["documents"] == 24
     assert status.stderr == ""
     report = json.loads(engine_here("report", str(finished), "--json").stdout)
     assert set(report["tables"]) == {"judged", "document", "synthetic"}
@@ -239,14 +239,14 @@ def test_status_and_report_as_json(finished: Path) -> None:
     short = engine_here("report", str(finished)).stdout.splitlines()
     assert len(short) <= 16
     place = 0
-    for one in report["verdict"]["modes"]:
-        assert short[place] == one["sentence"] == in_use[one["mode"]]["reason"]
-        systems = report["tables"][one["kind"]]["systems"]
-        for bar, line in zip(one["bars"], short[place + 1 :], strict=False):
+    for mode in report["verdict"]["modes"]:
+        assert short[place] == mode["sentence"] == in_use[mode["mode"]]["reason"]
+        systems = report["tables"][mode["kind"]]["systems"]
+        for bar, line in zip(mode["bars"], short[place + 1 :], strict=False):
             assert bar["figure"] == systems[bar["system"]]["ndcg@10"]
             assert line.strip().startswith(bar["label"])
             assert f" {bar['figure']['value']:.1f} " in line
-        place += 1 + len(one["bars"]) + bool(one["bars"] and one["difference"])
+        place += 1 + len(mode["bars"]) + bool(mode["bars"] and mode["difference"])
     steps = report["verdict"]["next_steps"]
     assert [line for line in short if steps and line.startswith(f"  1. {steps[0]['what']}")]
     text = engine_here("report", str(finished), "--full").stdout
@@ -255,7 +255,7 @@ def test_status_and_report_as_json(finished: Path) -> None:
     assert "nDCG@10" in text
     assert label_of("interpolated-0.5") in text  # which the gate compared
     fusion = report["fusion"]
-    assert told["in_use"] == {
+    assert data["in_use"] == {
         "encoders": in_use,
         "fusion": fusion["method"],
         "weight": fusion["weight"],
@@ -279,8 +279,8 @@ def test_the_lab_measures_robustness_and_search_hides_weak_hits(project: Path) -
     assert (folder / address).resolve() == page.resolve()
     robustness = lab["robustness"]
     assert (robustness["kind"], len(robustness["rows"])) == ("judged", 16)
-    found = set(robustness["rows"][0]["systems"]) - {"adapted"}  # where it is not what is served
-    assert found == {"bm25", "base", "in_use", "hybrid base", "hybrid in use"}
+    systems = set(robustness["rows"][0]["systems"]) - {"adapted"}  # where it is not what is served
+    assert systems == {"bm25", "base", "in_use", "hybrid base", "hybrid in use"}
     for system in ("bm25", "base", "in_use"):  # a clean query is ranked as in the comparison
         clean = robustness["rows"][0]["systems"][system]["ndcg@10"]["value"]
         assert clean == pytest.approx(
@@ -296,16 +296,16 @@ def test_the_lab_measures_robustness_and_search_hides_weak_hits(project: Path) -
         compared = "in use"
     assert f"hybrid (weighted), {compared} − hybrid (weighted), base: " in text, "as users search"
     assert "(p " in text
-    found = json.loads(
+    answer = json.loads(
         engine_here("search", str(project), "cold room door", "--mode", "semantic", "--json").stdout
     )
-    assert len(found["notes"]) == 1
-    assert "hidden" in found["notes"][0]
+    assert len(answer["notes"]) == 1
+    assert "hidden" in answer["notes"][0]
 
 
 def test_search_filters(finished: Path) -> None:
-    def found(*options: str) -> list[dict[str, Any]]:
-        done = engine_here(
+    def search(*options: str) -> list[dict[str, Any]]:
+        completed = engine_here(
             "search",
             str(finished),
             "cold room door",
@@ -316,34 +316,34 @@ def test_search_filters(finished: Path) -> None:
             "50",
             *options,
         )
-        assert done.stderr == ""
-        hits: list[dict[str, Any]] = json.loads(done.stdout)["hits"]
+        assert completed.stderr == ""
+        hits: list[dict[str, Any]] = json.loads(completed.stdout)["hits"]
         return hits
 
-    everything = found()
+    everything = search()
     assert {hit["format"] for hit in everything} >= {"md", "txt", "html"}
-    assert {hit["format"] for hit in found("--type", "md", "--type", ".TXT")} == {"md", "txt"}
-    assert {hit["format"] for hit in found("--type", "md", "--format", "txt")} == {"md", "txt"}
-    inside = found("--path", "policies/**")
+    assert {hit["format"] for hit in search("--type", "md", "--type", ".TXT")} == {"md", "txt"}
+    assert {hit["format"] for hit in search("--type", "md", "--format", "txt")} == {"md", "txt"}
+    inside = search("--path", "policies/**")
     assert inside
     assert all(hit["path"].startswith("policies/") for hit in inside)
     tomorrow = time.strftime("%Y-%m-%d", time.localtime(time.time() + 86400))
-    assert found("--after", tomorrow) == []
-    assert found("--before", "2001-01-01") == []
-    assert found("--before", tomorrow) == everything
+    assert search("--after", tomorrow) == []
+    assert search("--before", "2001-01-01") == []
+    assert search("--before", tomorrow) == everything
     assert [hit["rank"] for hit in everything] == list(range(1, len(everything) + 1))
-    passages = found("--passages", "--top", "100")
+    passages = search("--passages", "--top", "100")
     assert {hit["id"] for hit in passages} <= {hit["id"] for hit in everything}
     assert (
         sum(hit["more"] for hit in everything)
         == len(passages) - len({hit["id"] for hit in passages})
         > 0
     )
-    few = found("--min-score", str(everything[1]["score"]))
+    few = search("--min-score", str(everything[1]["score"]))
     assert [hit["id"] for hit in few] == [hit["id"] for hit in everything[:2]]
-    assert found("--like", everything[0]["id"])[0]["path"] != everything[0]["path"]
+    assert search("--like", everything[0]["id"])[0]["path"] != everything[0]["path"]
     newest = [
-        day(hit["changed"] or hit["created"] or hit["modified"]) for hit in found("--sort", "date")
+        day(hit["changed"] or hit["created"] or hit["modified"]) for hit in search("--sort", "date")
     ]
     assert newest == sorted(newest, reverse=True)
 
@@ -363,35 +363,39 @@ def test_paths_of_what_is_found_in_one_project_and_in_all(
     (tmp_path / "empty").mkdir()
     engine_here("new", "not-read", str(tmp_path / "empty"))
     copy = copy_project(finished, projects_root() / "copied")
-    done = engine_here("search", "--all", '"cold room" -title:door', "--mode", "bm25", "--files")
-    assert [*map(os.path.basename, done.stdout.splitlines())] == [*map(os.path.basename, phrase)]
-    assert "not-read" in done.stderr
+    completed = engine_here(
+        "search", "--all", '"cold room" -title:door', "--mode", "bm25", "--files"
+    )
+    assert [*map(os.path.basename, completed.stdout.splitlines())] == [
+        *map(os.path.basename, phrase)
+    ]
+    assert "not-read" in completed.stderr
     shutil.rmtree(copy)
-    done = engine_here(
+    completed = engine_here(
         "search", "--all", "--json", "--also", str(finished), "--mode", "bm25", "--", "cold room"
     )
-    of = {row["project"]: row for row in json.loads(done.stdout)}
+    of = {row["project"]: row for row in json.loads(completed.stdout)}
     unread = of["not-read"]
-    found = of[finished.name]
+    answer = of[finished.name]
     assert (unread["found"], unread["problem"]["code"]) == (None, "not-built")
-    assert (found["path"], found["problem"]) == (str(finished), None)
-    assert found["found"]["hits"]
+    assert (answer["path"], answer["problem"]) == (str(finished), None)
+    assert answer["found"]["hits"]
 
 
 def test_the_note_without_hits_goes_to_standard_error(finished: Path) -> None:
-    done = engine_here("search", str(finished), "qqqqzzzz", "--mode", "bm25")
-    assert done.stdout == ""
-    assert "Nothing" in done.stderr
+    completed = engine_here("search", str(finished), "qqqqzzzz", "--mode", "bm25")
+    assert completed.stdout == ""
+    assert "Nothing" in completed.stderr
 
 
 def test_doctor_as_json(finished: Path) -> None:
-    done = engine("doctor", str(finished), "--json", check=False)
-    findings = json.loads(done.stdout)
+    completed = engine("doctor", str(finished), "--json", check=False)
+    findings = json.loads(completed.stdout)
     assert {"python", "device", "memory", "model", "network", "project"} <= {
         item["topic"] for item in findings
     }
     problems = [item for item in findings if item["state"] == "problem"]
-    assert done.returncode == (3 if problems else 0)
+    assert completed.returncode == (3 if problems else 0)
     assert all(item["follows"] for item in findings)
 
 
@@ -462,12 +466,12 @@ def test_stages_alone_in_order_on_imported_queries(
         }
     )
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    told = engine_here("import-queries", str(project), str(tmp_path / "queries.jsonl"))
-    assert f"{len(rows)} queries" in told.stderr
+    imported = engine_here("import-queries", str(project), str(tmp_path / "queries.jsonl"))
+    assert f"{len(rows)} queries" in imported.stderr
     outputs = {
         stage: engine_here(stage, str(project)) for stage in (*needs.values(), "evaluate", "embed")
     }
-    assert all(done.stdout == "" for done in outputs.values())
+    assert all(completed.stdout == "" for completed in outputs.values())
     assert f"kept: {len(evidence)}" in outputs["generate"].stderr
     assert "1 of" in outputs["generate"].stderr, "the query whose evidence is nowhere must be told"
     states = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
@@ -483,7 +487,7 @@ def test_force_does_a_stage_again(project: Path) -> None:
 
 
 def test_without_a_terminal_there_are_plain_lines(project: Path) -> None:
-    told = engine_here("index", str(project), "--force").stderr
-    assert told.splitlines()[0].startswith("▸ index ")
-    assert "\x1b" not in told
-    assert "\r" not in told
+    progress = engine_here("index", str(project), "--force").stderr
+    assert progress.splitlines()[0].startswith("▸ index ")
+    assert "\x1b" not in progress
+    assert "\r" not in progress

@@ -29,16 +29,16 @@ def error_of(
     *arguments: str, code: str = "from engine.cli import main; main()"
 ) -> tuple[int, dict[str, Any], str]:
     """Exit code, the JSON object on the last line of standard error, and what stands before it."""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.argv[0] = 'engine'; {code}", *arguments],
         env={**environment(), "BMEMBED_ERRORS": "json"},
         capture_output=True,
         text=True,
         check=False,
     )
-    *before, last = done.stderr.splitlines()
-    assert done.stdout == ""
-    return done.returncode, json.loads(last), "\n".join(before)
+    *before, last = completed.stderr.splitlines()
+    assert completed.stdout == ""
+    return completed.returncode, json.loads(last), "\n".join(before)
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_an_unexpected_fault_has_the_same_shape(
 
 
 def test_an_error_is_printed_once_and_in_sentences(empty: Path) -> None:
-    done = engine_here("adapt", str(empty), check=False)
-    assert done.returncode == 3
-    (first,) = (line for line in done.stderr.splitlines() if line.startswith("Error: "))
-    assert done.stderr.count(first.removeprefix("Error: ")) == 1
-    assert any(line.startswith("✗ ingest") for line in done.stderr.splitlines())
+    completed = engine_here("adapt", str(empty), check=False)
+    assert completed.returncode == 3
+    (first,) = (line for line in completed.stderr.splitlines() if line.startswith("Error: "))
+    assert completed.stderr.count(first.removeprefix("Error: ")) == 1
+    assert any(line.startswith("✗ ingest") for line in completed.stderr.splitlines())
 
 
 def test_a_fault_does_not_steer_the_terminal() -> None:
@@ -104,24 +104,24 @@ def test_a_fault_does_not_steer_the_terminal() -> None:
         "cli.copy = copy\n"
         "cli.main()"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert "ValueError: a�[2Jb" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert completed.returncode == 1
+    assert "ValueError: a�[2Jb" in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
 @pytest.mark.posix(reason="its shell is bash")
 def test_what_to_do_next_can_be_pasted_into_a_shell(tmp_path: Path) -> None:
     (tmp_path / "documents").mkdir()
     path = tmp_path / "it's mine; rm -rf x"
-    made = engine_here("new", str(path), str(tmp_path / "documents"))
-    command = made.stderr.strip().partition("Next: engine run ")[2]
-    shown = subprocess.run(
+    created = engine_here("new", str(path), str(tmp_path / "documents"))
+    command = created.stderr.strip().partition("Next: engine run ")[2]
+    echo = subprocess.run(
         ["bash", "-c", f"printf %s {command}"], capture_output=True, text=True, check=True
     )
-    assert shown.stdout == str(path)
+    assert echo.stdout == str(path)
     early = engine_here("search", str(path), "x", "--mode", "bm25", check=False)
     assert f"engine run {command}" in early.stderr
 
@@ -156,11 +156,11 @@ def test_to_be_stopped_is_no_crash_for_a_launcher(error: str, launched: bool, co
         f"import engine.cli as cli, engine.core.errors as errors; cli._end_with(errors.{error}('It"
         " ended.'))"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", raising],
         env={**environment(), **(LAUNCHED if launched else {})},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (done.returncode, "It ended." in done.stderr) == (code, True)
+    assert (completed.returncode, "It ended." in completed.stderr) == (code, True)

@@ -33,22 +33,22 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def wait_for(
-    project: Path, wanted: type[events.Event], before: set[Path], run: subprocess.Popen[str]
+    project: Path, kind: type[events.Event], before: set[Path], run: subprocess.Popen[str]
 ) -> Path:
     """The folder of the new run, once it has told an event of the wanted kind."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         for folder in set((project / "runs").iterdir()) - before:
-            if any(isinstance(event, wanted) for event, _ in events.read(folder / "events.jsonl")):
+            if any(isinstance(event, kind) for event, _ in events.read(folder / "events.jsonl")):
                 return folder
         assert run.poll() is None, run.communicate()[1]
         time.sleep(0.05)
-    raise AssertionError(f"no {wanted.__name__} came")
+    raise AssertionError(f"no {kind.__name__} came")
 
 
 def test_hits_piped_are_whole_lines(finished: Path) -> None:
     env = {name: value for name, value in environment().items() if name != "COLUMNS"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -64,11 +64,11 @@ def test_hits_piped_are_whole_lines(finished: Path) -> None:
         env=env,
         check=True,
     )
-    heads = done.stdout.splitlines()[::2]
-    bodies = done.stdout.splitlines()[1::2]
+    heads = completed.stdout.splitlines()[::2]
+    bodies = completed.stdout.splitlines()[1::2]
     assert all(re.match(r"\d+\. .* \[keywords #\d+\]$", head) for head in heads)
     assert all(body.startswith("   ") for body in bodies)
-    assert "\x1b" not in done.stdout
+    assert "\x1b" not in completed.stdout
 
 
 @pytest.mark.posix(reason="its pipe is that of bash")
@@ -78,15 +78,15 @@ def test_a_reader_that_has_enough_is_no_fault(finished: Path) -> None:
         ["search", str(finished), "door", "--mode", "bm25", "--top", "300", "--json"],
     ):
         command = " ".join([sys.executable, "-m", "engine", *arguments])
-        done = subprocess.run(
+        completed = subprocess.run(
             ["bash", "-c", f"set -o pipefail; {command} | head -1 >/dev/null"],
             env=environment(),
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.returncode == 0
-        assert done.stderr == ""
+        assert completed.returncode == 0
+        assert completed.stderr == ""
 
 
 @pytest.mark.posix(reason="its pipe is that of bash")
@@ -94,12 +94,12 @@ def test_events_whose_reader_is_gone_stop_the_run(project: Path) -> None:
     command = (
         f"set -o pipefail; {sys.executable} -m engine index {project} --force --json | head -1"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-c", command], env=environment(), capture_output=True, text=True, check=False
     )
-    assert json.loads(done.stdout)["event"] == "run_started"
-    assert done.returncode in (0, 130)  # 0: the stage was quicker
-    assert "Traceback" not in done.stderr
+    assert json.loads(completed.stdout)["event"] == "run_started"
+    assert completed.returncode in (0, 130)  # 0: the stage was quicker
+    assert "Traceback" not in completed.stderr
     assert json.loads(engine_here("status", str(project), "--json").stdout)["running"] is False
 
 
@@ -114,7 +114,7 @@ def test_serve_answers_from_a_shell_pipe(finished: Path) -> None:
         },
         {"jsonrpc": "2.0", "id": 3, "method": "nonsense"},
     ]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "engine", "serve", str(finished), "--stdio"],
         input="".join(json.dumps(request) + "\n" for request in requests) + "not json\n",
         capture_output=True,
@@ -123,12 +123,12 @@ def test_serve_answers_from_a_shell_pipe(finished: Path) -> None:
         check=True,
         timeout=120,
     )
-    answers = {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    answers = {answer["id"]: answer for answer in map(json.loads, completed.stdout.splitlines())}
     assert answers[1]["result"] == "pong"
     assert len(answers[2]["result"]["hits"]) == 2
     assert answers[3]["error"]["code"] == -32601
     assert answers[None]["error"]["code"] == -32700
-    assert done.stderr == ""
+    assert completed.stderr == ""
 
 
 def test_on_a_terminal_there_is_progress_and_the_terminal_is_left_sane(project: Path) -> None:
@@ -146,15 +146,15 @@ def test_on_a_terminal_there_is_progress_and_the_terminal_is_left_sane(project: 
         stdout=follower,
         stderr=follower,
     )
-    shown = b""
+    output = b""
     while run.poll() is None or select.select([leader], [], [], 0.2)[0]:
         if select.select([leader], [], [], 0.2)[0]:
-            shown += os.read(leader, 65536)
+            output += os.read(leader, 65536)
     assert termios.tcgetattr(follower) == before
     os.close(leader)
     os.close(follower)
     assert run.returncode == 0
-    text = shown.decode()
+    text = output.decode()
     assert "index" in text
     assert "\x1b[?25l" in text, "no live progress was shown"
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l"), "the cursor stays hidden"
@@ -177,9 +177,11 @@ def test_cancel_lock_and_resume(project: Path) -> None:
     assert "Traceback" not in stderr
     assert json.loads((folder / "run.json").read_text())["state"] == "cancelled"
     assert not psutil.pid_exists(json.loads((folder / "stage.json").read_text())["pid"])
-    told = engine_here("train", str(project), "--json").stdout
+    output = engine_here("train", str(project), "--json").stdout
     steps = [
-        line["step"] for line in map(json.loads, told.splitlines()) if line["event"] == "train_step"
+        line["step"]
+        for line in map(json.loads, output.splitlines())
+        if line["event"] == "train_step"
     ]
     assert steps[0] > 1, "training began again instead of resuming"
 
@@ -213,10 +215,10 @@ def test_a_training_whose_terminal_is_closed_or_that_is_killed_leaves_a_trace(
     )
     os.close(follower)
     folder = wait_for(project, events.TrainStep, before, run)
-    made = [event for event, _ in events.read(folder / "events.jsonl")]
-    first = next(place for place, event in enumerate(made) if isinstance(event, events.TrainStep))
-    shown = [event for event in made[:first] if isinstance(event, events.Progress)][-1]
-    assert (shown.done, shown.total, shown.unit) == (0, 200, "steps"), (
+    logged = [event for event, _ in events.read(folder / "events.jsonl")]
+    first = next(place for place, event in enumerate(logged) if isinstance(event, events.TrainStep))
+    progress = [event for event in logged[:first] if isinstance(event, events.Progress)][-1]
+    assert (progress.done, progress.total, progress.unit) == (0, 200, "steps"), (
         "what came before it is not the training's progress"
     )
     if way == "killed":
@@ -244,14 +246,14 @@ def test_a_signal_stops_a_run_cleanly(project: Path, number: signal.Signals) -> 
         run = start("index", str(project), "--force")
         wait_for(project, events.StageStarted, before, run)
         control.pause(folder)
-    made = wait_for(project, events.Paused, before, run)
+    run_folder = wait_for(project, events.Paused, before, run)
     run.send_signal(number)
     _, stderr = run.communicate(timeout=60)
     assert run.returncode == 130, stderr
     assert "Stopping" in stderr
     assert "Traceback" not in stderr
-    assert json.loads((made / "run.json").read_text())["state"] == "cancelled"
-    assert not psutil.pid_exists(json.loads((made / "stage.json").read_text())["pid"])
+    assert json.loads((run_folder / "run.json").read_text())["state"] == "cancelled"
+    assert not psutil.pid_exists(json.loads((run_folder / "stage.json").read_text())["pid"])
     assert json.loads(
         engine_here("search", str(project), "freezer", "--mode", "bm25", "--json").stdout
     )["hits"]

@@ -32,10 +32,10 @@ print(json.dumps(sorted(heavy & set(sys.modules))), file=sys.stderr)
 
 def scores(output: str) -> dict[int, float]:
     """Of the chunks that were found by meaning."""
-    found = json.loads(output)["hits"]
+    hits = json.loads(output)["hits"]
     return {
         hit["chunk_id"]: hit["rankers"]["semantic"]["score"]
-        for hit in found
+        for hit in hits
         if "semantic" in hit["rankers"]
     }
 
@@ -44,13 +44,15 @@ def scores(output: str) -> dict[int, float]:
 def test_it_loads_no_model_library_and_a_damaged_graph_is_rebuilt(project: Path) -> None:
     engine_here("embed", str(project))
     command = [sys.executable, "-c", COLD, "search", str(project), QUERY, "--json"]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+    completed = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, check=True
+    )
     # ONNX Runtime may write a line of its own, as on machines without graphics.
-    assert json.loads(done.stderr.splitlines()[-1]) == []
+    assert json.loads(completed.stderr.splitlines()[-1]) == []
     (index,) = project.glob("vectors/*")
     graph = find_graph(index) / MODEL
     os.truncate(graph, graph.stat().st_size // 2)
-    cold = scores(done.stdout)
+    cold = scores(completed.stdout)
     assert cold
     assert scores(engine_here("search", str(project), QUERY, "--json").stdout) == pytest.approx(
         cold, abs=1e-4

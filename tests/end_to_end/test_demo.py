@@ -25,18 +25,18 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(
         queries={"max_queries": 100},
         training={"steps": 2, "eval_every": 2},
     )
-    done = engine_here("demo", "--project", str(project))
+    completed = engine_here("demo", "--project", str(project))
     (log,) = project.glob("runs/*/events.jsonl")
     reported = [event for event, _ in events.read(log)]
     choices = [event for event in reported if isinstance(event, events.Choice)]
-    lines = (done.stderr + done.stdout).splitlines()
-    tells = "(semantic search)" in done.stdout
+    lines = (completed.stderr + completed.stdout).splitlines()
+    tells = "(semantic search)" in completed.stdout
     assert len(lines) <= MOST_LINES + BESIDE * tells
     assert choices
     assert not [
-        one
-        for one in choices
-        if any(f"{one.setting}: {one.value} — {one.reason}" in line for line in lines)
+        choice
+        for choice in choices
+        if any(f"{choice.setting}: {choice.value} — {choice.reason}" in line for line in lines)
     ]
     done_with = [
         event.stage
@@ -45,18 +45,18 @@ def test_the_demo_is_short_and_shows_no_automatic_choice(
     ]
     assert [line.split()[1] for line in lines if line.startswith("✓")] == done_with
     assert {*done_with} == {*ORDER}
-    assert str(project) in done.stdout
-    found = Project.open(project).report()
-    measured = found.tables["measuring"]
-    shown = " ".join(done.stdout.split())
-    assert [one.mode for one in found.verdict.modes] == ["hybrid", "semantic"]
-    for one in found.verdict.modes:
-        assert one.sentence in shown
-        assert (one.kind, one.queries) == ("measuring", measured.queries)
-        assert [bar.figure for bar in one.bars] == [
-            measured.systems[bar.system]["ndcg@10"] for bar in one.bars
+    assert str(project) in completed.stdout
+    report = Project.open(project).report()
+    measured = report.tables["measuring"]
+    printed = " ".join(completed.stdout.split())
+    assert [row.mode for row in report.verdict.modes] == ["hybrid", "semantic"]
+    for mode in report.verdict.modes:
+        assert mode.sentence in printed
+        assert (mode.kind, mode.queries) == ("measuring", measured.queries)
+        assert [bar.figure for bar in mode.bars] == [
+            measured.systems[bar.system]["ndcg@10"] for bar in mode.bars
         ]
-        assert one.format_difference in shown
-    change = find_telling_change(found)
-    assert (change is not None) == ("(semantic search)" in shown)
-    assert change is None or change.text in shown
+        assert mode.format_difference in printed
+    change = find_telling_change(report)
+    assert (change is not None) == ("(semantic search)" in printed)
+    assert change is None or change.text in printed

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="sessions and signals ar
 def wait_until(true: Callable[[], Any], what: str, seconds: float = 120) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if found := true():
-            return found
+        if result := true():
+            return result
         time.sleep(0.05)
     raise AssertionError(f"it did not come to this: {what}")
 
@@ -45,8 +45,8 @@ def has_logged(folder: Path, kind: type[events.Event]) -> Callable[[], bool]:
 
 
 def record(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "run.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return content
 
 
 def wait_for_end(folder: Path) -> str:
@@ -147,18 +147,18 @@ def test_a_detached_run_outlives_whoever_started_it(project: Path) -> None:
 def test_a_detached_run_that_cannot_begin_has_an_error(project: Path) -> None:
     (project / "runs").rename(project / "former")
     (project / "runs").write_text("no folder")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "engine", "adapt", str(project), "--detach", "--json"],
         env={**environment(), "BMEMBED_ERRORS": "json"},
         capture_output=True,
         text=True,
         check=False,
     )
-    error = json.loads(done.stderr.splitlines()[-1])
-    assert done.returncode != 0
+    error = json.loads(completed.stderr.splitlines()[-1])
+    assert completed.returncode != 0
     assert set(error) == {"type", "code", "what", "why", "to_do", "stage", "command"}
     assert str(project) in error["what"]
-    assert done.stdout == ""
+    assert completed.stdout == ""
 
 
 def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
@@ -174,20 +174,20 @@ def test_pause_resume_and_cancel_a_detached_training(project: Path) -> None:
     wait_until(lambda: max(steps_logged(folder), default=0) >= 3, "three steps")
     engine_here("pause", str(project))
     wait_until(has_logged(folder, events.Paused), "the pause")
-    made = steps_logged(folder)
+    steps = steps_logged(folder)
     status = read_status(Project.open(project))
     assert (status.running, status.resumes_at) == (True, None)
     progress = status.progress
     assert progress is not None
     assert (progress.stage, progress.paused) == ("train", "waiting")
-    assert (progress.done, progress.total, progress.unit) == (made[-1], 400, "steps")
+    assert (progress.done, progress.total, progress.unit) == (steps[-1], 400, "steps")
     assert "engine resume" in engine_here("status", str(project)).stdout
     busy = engine_here("adapt", str(project), "--detach", "--json", check=False)
     assert (busy.returncode, busy.stdout) == (4, ""), "a paused run holds the project"
     assert "engine cancel" in busy.stderr
-    assert steps_logged(folder) == made, "it trained on although it was paused"
+    assert steps_logged(folder) == steps, "it trained on although it was paused"
     engine_here("resume", str(project))
-    wait_until(lambda: max(steps_logged(folder)) > made[-1], "a step after the pause")
+    wait_until(lambda: max(steps_logged(folder)) > steps[-1], "a step after the pause")
     control.pause(ProjectFolder(project))
     wait_until(lambda: isinstance(log_of(folder)[-1], events.Paused), "another pause")
     engine_here("cancel", str(project))

@@ -91,18 +91,18 @@ def make_study(folder: Path, study: Study) -> dict[str, Any]:
         place = "mafin"
         queries = ("--queries", str(folder / "data" / "qrels" / "train.tsv"))
         chosen["queries.backend"] = "both"
-    given = [part for name, value in chosen.items() for part in ("--set", f"{name}={value}")]
+    options = [part for name, value in chosen.items() for part in ("--set", f"{name}={value}")]
     arguments = (
         "--model",
         str(folder / "model"),
         "--output",
         str(folder / place),
         *queries,
-        *given,
+        *options,
     )
-    done = engine_here("study", study.name, str(folder / "data"), *arguments, "--json")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    completed = engine_here("study", study.name, str(folder / "data"), *arguments, "--json")
+    page: dict[str, Any] = json.loads(completed.stdout)
+    return page
 
 
 def find_system(study: Study, row: dict[str, Any]) -> str:
@@ -139,8 +139,8 @@ def is_explained(study: Study, system: str, column: str) -> bool:
 @pytest.mark.parametrize(
     "study",
     [
-        pytest.param(one, marks=[] if one.name in QUICK else pytest.mark.slow, id=one.name)
-        for one in catalogue().values()
+        pytest.param(study, marks=[] if study.name in QUICK else pytest.mark.slow, id=study.name)
+        for study in catalogue().values()
     ],
 )
 def test_no_cell_is_empty_without_a_reason(folder: Path, study: Study) -> None:
@@ -167,9 +167,9 @@ def test_no_cell_is_empty_without_a_reason(folder: Path, study: Study) -> None:
         assert not unexplained, f"{row['label']}: {unexplained}"
     if study.facts:
         return
-    shown = {row["system"] for row in page["rows"]}
+    systems = {row["system"] for row in page["rows"]}
     masked_only = {label for system, label in study.systems.items() if ", substitute" in system}
-    assert shown == set(study.systems.values()) - masked_only
+    assert systems == set(study.systems.values()) - masked_only
     trained = {row["training"] for row in page["rows"] if row["training"]}
     if any(system.partition(",")[0] not in UNTRAINED for system in study.systems):
         assert trained == {label for label, _ in study.trainings if label}

@@ -56,9 +56,9 @@ def serve(project: Path, strength: float, side: str) -> ProjectFolder:
     assert evaluation is not None
     assert trained is not None
     adapter = trained.info.adapter if strength else None
-    own = project / (trained.info.adapter or "")
+    weights = project / (trained.info.adapter or "")
     store.put_artifact(
-        replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(own)))
+        replace(trained, info=replace(trained.info, adapter_scope=side, digest=stir(weights)))
     )
     served = InUseInfo("adapted", strength, adapter, side)
     store.put_artifact(
@@ -77,13 +77,13 @@ def projects(
 
     Tests do not change them, but for the list of exports.
     """
-    made: dict[tuple[float, str], ProjectFolder] = {}
+    served: dict[tuple[float, str], ProjectFolder] = {}
 
     def give(strength: float, side: str) -> ProjectFolder:
-        if (strength, side) not in made:
+        if (strength, side) not in served:
             copy = copy_project(finished, tmp_path_factory.mktemp("served") / "project")
-            made[strength, side] = serve(Path(copy), strength, side)
-        return made[strength, side]
+            served[strength, side] = serve(Path(copy), strength, side)
+        return served[strength, side]
 
     return give
 
@@ -121,8 +121,8 @@ def own_encoder(project: ProjectFolder, *, adapted: bool) -> TransformerEncoder:
     )
 
 
-def assert_same(one: np.ndarray, other: np.ndarray) -> None:
-    np.testing.assert_allclose(one, other, atol=1e-5, rtol=0)
+def assert_same(actual: np.ndarray, other: np.ndarray) -> None:
+    np.testing.assert_allclose(actual, other, atol=1e-5, rtol=0)
 
 
 def runs_of_words(text: str) -> set[tuple[str, ...]]:
@@ -136,16 +136,16 @@ def test_the_merged_model_gives_the_products_own_vectors(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:
     project = projects(strength, "both")
-    made = export_project(project, tmp_path / "taken")
-    assert made.kinds == ("adapter", "model")
-    model = load_exported(made.folder / "model")
-    own = own_encoder(project, adapted=True)
-    assert_same(model.encode_query(TEXTS), own.encode_queries(TEXTS))
-    assert_same(model.encode_document(TEXTS), own.encode_chunks(TEXTS))
+    exported = export_project(project, tmp_path / "taken")
+    assert exported.kinds == ("adapter", "model")
+    model = load_exported(exported.folder / "model")
+    encoder = own_encoder(project, adapted=True)
+    assert_same(model.encode_query(TEXTS), encoder.encode_queries(TEXTS))
+    assert_same(model.encode_document(TEXTS), encoder.encode_chunks(TEXTS))
     base = own_encoder(project, adapted=False).encode_queries(TEXTS)
-    assert np.abs(base - own.encode_queries(TEXTS)).max() > 1e-3  # the adapter does something
-    again = TransformerEncoder.load(resolve_model(str(made.folder / "model")), hardware=CPU)
-    assert_same(again.encode_chunks(TEXTS), own.encode_chunks(TEXTS))
+    assert np.abs(base - encoder.encode_queries(TEXTS)).max() > 1e-3  # the adapter does something
+    again = TransformerEncoder.load(resolve_model(str(exported.folder / "model")), hardware=CPU)
+    assert_same(again.encode_chunks(TEXTS), encoder.encode_chunks(TEXTS))
 
 
 @pytest.mark.parametrize("strength", [pytest.param(1.0, marks=pytest.mark.slow), 0.5])
@@ -153,43 +153,45 @@ def test_the_adapter_gives_the_vectors_in_use_with_peft(
     projects: Callable[..., ProjectFolder], tmp_path: Path, strength: float
 ) -> None:
     project = projects(strength, "both")
-    made = export_project(project, tmp_path / "taken", ["adapter"])
+    exported = export_project(project, tmp_path / "taken", ["adapter"])
     store = project.store()
     vectors = store.artifact(VectorsInfo)
     store.close()
     assert vectors is not None
     assert_same(
-        with_peft(vectors.info.model, made.folder / "adapter"),
+        with_peft(vectors.info.model, exported.folder / "adapter"),
         own_encoder(project, adapted=True).encode_queries(TEXTS),
     )
-    assert f"weight w = {strength}" in (made.folder / "adapter" / "README.md").read_text("utf-8")
+    assert f"weight w = {strength}" in (exported.folder / "adapter" / "README.md").read_text(
+        "utf-8"
+    )
 
 
 def test_an_adapter_for_queries_exports_both_encoders_with_model_cards(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "queries")
-    made = export_project(project, tmp_path / "taken")
-    assert not (made.folder / "model").exists()
+    exported = export_project(project, tmp_path / "taken")
+    assert not (exported.folder / "model").exists()
     adapted = own_encoder(project, adapted=True)
     base = own_encoder(project, adapted=False)
     assert_same(
-        load_exported(made.folder / "query-encoder").encode_query(TEXTS),
+        load_exported(exported.folder / "query-encoder").encode_query(TEXTS),
         adapted.encode_queries(TEXTS),
     )
     assert_same(
-        load_exported(made.folder / "chunk-encoder").encode_document(TEXTS),
+        load_exported(exported.folder / "chunk-encoder").encode_document(TEXTS),
         base.encode_chunks(TEXTS),
     )
     cards = [
-        (made.folder / part / "README.md").read_text("utf-8")
+        (exported.folder / part / "README.md").read_text("utf-8")
         for part in ("query-encoder", "chunk-encoder")
     ]
     assert cards[0] != cards[1]
-    whole = (made.folder / "README.md").read_text("utf-8")
+    whole = (exported.folder / "README.md").read_text("utf-8")
     assert all(f"`{part}/`" in whole for part in ("query-encoder", "chunk-encoder"))
     assert "adapter/chunks" not in whole
-    manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
+    manifest = json.loads((exported.folder / "manifest.json").read_text("utf-8"))
     assert manifest["encoder"]["adapter_scope"] == manifest["adapter"]["adapter_scope"] == "queries"
 
 
@@ -206,17 +208,19 @@ def test_where_base_is_in_use_the_model_is_the_base(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(0.0, "queries")
-    made = export_project(project, tmp_path / "taken")
-    assert made.kinds == ("adapter", "model")
-    own = own_encoder(project, adapted=False)
-    assert_same(load_exported(made.folder / "model").encode_query(TEXTS), own.encode_queries(TEXTS))
-    manifest = json.loads((made.folder / "manifest.json").read_text("utf-8"))
+    exported = export_project(project, tmp_path / "taken")
+    assert exported.kinds == ("adapter", "model")
+    encoder = own_encoder(project, adapted=False)
+    assert_same(
+        load_exported(exported.folder / "model").encode_query(TEXTS), encoder.encode_queries(TEXTS)
+    )
+    manifest = json.loads((exported.folder / "manifest.json").read_text("utf-8"))
     assert (manifest["adapter"]["weight_in_use"], manifest["encoder"]["interpolation_weight"]) == (
         0,
         0,
     )
     assert (
-        [note.code for note in made.notes]
+        [note.code for note in exported.notes]
         == [note["code"] for note in manifest["notes"]]
         == ["adapter-unused"]
     )
@@ -229,28 +233,28 @@ def test_exported_vectors_belong_to_the_exported_chunks(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "both")
-    made = export_project(project, tmp_path / "taken", ["vectors", "chunks"])
-    vectors = np.load(made.folder / "vectors" / "vectors.npy", allow_pickle=False)
+    exported = export_project(project, tmp_path / "taken", ["vectors", "chunks"])
+    vectors = np.load(exported.folder / "vectors" / "vectors.npy", allow_pickle=False)
     ids = [
         json.loads(line)
-        for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()
+        for line in (exported.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()
     ]
     chunks = [
         json.loads(line)
-        for line in (made.folder / "chunks.jsonl").read_text("utf-8").split("\n")
+        for line in (exported.folder / "chunks.jsonl").read_text("utf-8").split("\n")
         if line
     ]
     assert vectors.dtype == np.float32
     assert len(vectors) == len(ids) == len(chunks) > 50
     text = {chunk["chunk_id"]: chunk["text"] for chunk in chunks}
-    fresh = own_encoder(project, adapted=True).encode_chunks([text[one["chunk_id"]] for one in ids])
+    fresh = own_encoder(project, adapted=True).encode_chunks([text[row["chunk_id"]] for row in ids])
     np.testing.assert_allclose(vectors, fresh, atol=2e-3)  # the index holds 16 bits of each number
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     store = project.store()
     documents = {document.path: document.text for document in store.documents(with_text=True)}
     store.close()
     assert all(
-        documents[one["path"]][one["start"] : one["end"]] == text[one["chunk_id"]] for one in ids
+        documents[row["path"]][row["start"] : row["end"]] == text[row["chunk_id"]] for row in ids
     )
 
 
@@ -260,21 +264,21 @@ def test_parquet_holds_the_same_rows(
 ) -> None:
     from pyarrow import parquet
 
-    made = export_project(projects(1.0, "both"), tmp_path / "taken", ["vectors", "parquet"])
-    table = parquet.read_table(made.folder / "parquet" / "chunks.parquet").to_pylist()
+    exported = export_project(projects(1.0, "both"), tmp_path / "taken", ["vectors", "parquet"])
+    table = parquet.read_table(exported.folder / "parquet" / "chunks.parquet").to_pylist()
     ids = [
         json.loads(line)
-        for line in (made.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()
+        for line in (exported.folder / "vectors" / "ids.jsonl").read_text("utf-8").splitlines()
     ]
     assert [{name: row[name] for name in ids[0]} for row in table] == ids
     assert all(row["text"] and len(row["terms"]) == len(row["impacts"]) > 0 for row in table)
     stacked = np.array([row["vector"] for row in table], dtype=np.float32)
-    assert np.array_equal(stacked, np.load(made.folder / "vectors" / "vectors.npy"))
+    assert np.array_equal(stacked, np.load(exported.folder / "vectors" / "vectors.npy"))
 
 
 def test_the_graph_is_made_where_the_index_was_opened_first(project: Path, tmp_path: Path) -> None:
-    done = engine("export", str(project), str(tmp_path / "taken"), "--only", "onnx,vectors")
-    assert done.returncode == 0
+    completed = engine("export", str(project), str(tmp_path / "taken"), "--only", "onnx,vectors")
+    assert completed.returncode == 0
     assert list((tmp_path / "taken").glob("*-onnx/model.onnx"))
     names = {path.name for path in (tmp_path / "taken").iterdir()}
     assert {name for name in names if not name.endswith("-onnx")} == {
@@ -290,14 +294,14 @@ def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(
     import onnxruntime
     from tokenizers import Tokenizer
 
-    project, made = everything
-    assert {path.name for path in made.folder.glob("*-onnx")} == {
+    project, exported = everything
+    assert {path.name for path in exported.folder.glob("*-onnx")} == {
         "chunk-encoder-onnx",
         "query-encoder-onnx",
     }
     for name, adapted in (("query-encoder-onnx", True), ("chunk-encoder-onnx", False)):
-        session = onnxruntime.InferenceSession(str(made.folder / name / "model.onnx"))
-        tokenizer = Tokenizer.from_file(str(made.folder / name / "tokenizer.json"))
+        session = onnxruntime.InferenceSession(str(exported.folder / name / "model.onnx"))
+        tokenizer = Tokenizer.from_file(str(exported.folder / name / "tokenizer.json"))
         tokenizer.enable_padding()
         tokenizer.enable_truncation(128)
         rows = tokenizer.encode_batch(TEXTS)
@@ -305,34 +309,34 @@ def test_the_graph_gives_the_same_vectors_for_texts_of_any_length(
             "input_ids": [row.ids for row in rows],
             "attention_mask": [row.attention_mask for row in rows],
         }
-        found = session.run(
+        vectors = session.run(
             None, {key: np.array(value, dtype=np.int64) for key, value in inputs.items()}
         )[0]
         np.testing.assert_allclose(
-            found, own_encoder(project, adapted=adapted).encode_queries(TEXTS), atol=1e-5
+            vectors, own_encoder(project, adapted=adapted).encode_queries(TEXTS), atol=1e-5
         )
-        assert "ONNX" in (made.folder / name / "README.md").read_text("utf-8")
+        assert "ONNX" in (exported.folder / name / "README.md").read_text("utf-8")
 
 
 def test_queries_and_judgments_can_be_read_as_beir(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "queries")
-    made = export_project(project, tmp_path / "taken", ["beir"])
-    folder = made.folder / "beir" / "chunks"
+    exported = export_project(project, tmp_path / "taken", ["beir"])
+    folder = exported.folder / "beir" / "chunks"
     corpus = {entry.external_id: entry.text for entry in READER.read(folder / "corpus.jsonl")}
     store = project.store()
     queries = store.queries()
     judged = store.judged()
     chunks = {str(chunk.id): chunk for chunk in store.chunks()}
-    known = judge_queries(judged, list(chunks.values()), store.documents(with_text=True))
+    by_chunk = judge_queries(judged, list(chunks.values()), store.documents(with_text=True))
     store.close()
     assert corpus.keys() == chunks.keys()
     for split in ("train", "validation", "heldout"):
         read = read_beir_judgments(folder, split)
         expected = [(query.text, str(query.chunk_id)) for query in queries if query.split == split]
-        assert [(one.text, one.grades[0][0]) for one in read] == expected
-    evidence = {one.text: one.evidence for one in judged}
+        assert [(query.text, query.grades[0][0]) for query in read] == expected
+    evidence = {query.text: query.evidence for query in judged}
     test = read_beir_judgments(folder, "test")
     assert len(test) > 5
 
@@ -342,16 +346,16 @@ def test_queries_and_judgments_can_be_read_as_beir(
     held = [
         any(
             squeezed(string) in squeezed(corpus[key])
-            for string in evidence[one.text]
-            for key, _ in one.grades
+            for string in evidence[query.text]
+            for key, _ in query.grades
         )
-        for one in test
+        for query in test
     ]
     assert sum(held) > 0.5 * len(held)  # the others are cut by a chunk's border
-    assert {one.key: dict(one.grades) for one in test} == {
-        one.key: {str(chunk): grade for chunk, grade in one.grades.items()}
-        for one in known
-        if one.usable
+    assert {query.key: dict(query.grades) for query in test} == {
+        query.key: {str(chunk): grade for chunk, grade in query.grades.items()}
+        for query in by_chunk
+        if query.usable
     }
 
 
@@ -365,28 +369,28 @@ def test_judgments_of_whole_documents_have_a_corpus_of_documents(
     path = store.documents()[3].path
     store.put_judged([JudgedQuery("tab\there", "about it all", grades=((path, 2),))])
     store.close()
-    made = export_project(folder, tmp_path / "taken", ["beir"])
-    (one,) = read_beir_judgments(made.folder / "beir" / "documents", "test")
-    assert (one.key, one.text, one.grades) == ("tab here", "about it all", ((path, 2),))
+    exported = export_project(folder, tmp_path / "taken", ["beir"])
+    (query,) = read_beir_judgments(exported.folder / "beir" / "documents", "test")
+    assert (query.key, query.text, query.grades) == ("tab here", "about it all", ((path, 2),))
     assert path in {
         entry.external_id
-        for entry in READER.read(made.folder / "beir" / "documents" / "corpus.jsonl")
+        for entry in READER.read(exported.folder / "beir" / "documents" / "corpus.jsonl")
     }
 
 
 def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, Exported]) -> None:
-    project, made = everything
+    project, exported = everything
     store = project.store()
     counts = store.counts()
     evaluation = store.artifact(EvaluationInfo)
     queries = [query.text for query in store.queries()] + [query.text for query in store.judged()]
     store.close()
     assert evaluation is not None
-    texts = {path: path.read_text("utf-8") for path in made.folder.rglob("README.md")}
+    texts = {path: path.read_text("utf-8") for path in exported.folder.rglob("README.md")}
     elsewhere = {"parquet", "qdrant", "lancedb", "opensearch"}
     pages = [text for path, text in texts.items() if path.parent.name not in elsewhere]
-    manifest = (made.folder / "manifest.json").read_text("utf-8")
-    known = json.loads(manifest)
+    manifest = (exported.folder / "manifest.json").read_text("utf-8")
+    data = json.loads(manifest)
     assert len(pages) >= 4
     for page in pages:
         assert f"- chunks: {counts['chunks']}" in page
@@ -396,8 +400,8 @@ def test_the_card_states_the_facts_and_no_text(everything: tuple[ProjectFolder, 
             cell = table.systems["base"]["ndcg@10"]
             assert f"{cell.value:.1f} [{cell.low:.1f}, {cell.high:.1f}]" in page
         assert evaluation.info.hybrid.reason in page
-        assert known["encoder"]["base_weights_sha256"] in page
-        assert known["adapter"]["digest"] in page
+        assert data["encoder"]["base_weights_sha256"] in page
+        assert data["adapter"]["digest"] in page
     files = [
         path.read_text("utf-8")
         for path in (project.path / "documents").rglob("*")
@@ -424,14 +428,14 @@ def test_the_card_shows_no_path_that_a_setting_holds(project: Path, tmp_path: Pa
         "queries.endpoint_model": "/mnt/ACME/model `x`\n# head",
     }
     folder.change_settings({**changes, "queries.endpoint": "http://127.0.0.1:9/ACME"})
-    made = export_project(folder, tmp_path / "taken", ["adapter"])
+    exported = export_project(folder, tmp_path / "taken", ["adapter"])
     for path in (
-        made.folder / "README.md",
-        made.folder / "adapter" / "README.md",
-        made.folder / "manifest.json",
+        exported.folder / "README.md",
+        exported.folder / "adapter" / "README.md",
+        exported.folder / "manifest.json",
     ):
         assert "ACME" not in path.read_text("utf-8"), path
-    page = (made.folder / "README.md").read_text("utf-8")
+    page = (exported.folder / "README.md").read_text("utf-8")
     assert "endpoint_model = `model x# head`" in page
     assert "passwords_file" not in page
 
@@ -439,20 +443,22 @@ def test_the_card_shows_no_path_that_a_setting_holds(project: Path, tmp_path: Pa
 def test_the_manifest_names_every_file_with_its_hash_and_all_are_private(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
-    made = export_project(projects(1.0, "both"), tmp_path / "taken", ["adapter", "model", "chunks"])
-    listed = json.loads((made.folder / "manifest.json").read_text("utf-8"))["files"]
+    exported = export_project(
+        projects(1.0, "both"), tmp_path / "taken", ["adapter", "model", "chunks"]
+    )
+    listed = json.loads((exported.folder / "manifest.json").read_text("utf-8"))["files"]
     files = {
-        path.relative_to(made.folder).as_posix(): path
-        for path in made.folder.rglob("*")
+        path.relative_to(exported.folder).as_posix(): path
+        for path in exported.folder.rglob("*")
         if path.is_file()
     }
     assert listed.keys() == files.keys() - {"manifest.json"}
-    assert made.files == len(files)
-    assert made.bytes == sum(path.stat().st_size for path in files.values())
+    assert exported.files == len(files)
+    assert exported.bytes == sum(path.stat().st_size for path in files.values())
     for name, entry in listed.items():
         assert hashlib.sha256(files[name].read_bytes()).hexdigest() == entry["sha256"]
     assert {mode(path) for path in files.values()} == {0o600}
-    folders = [made.folder, *(path for path in made.folder.rglob("*") if path.is_dir())]
+    folders = [exported.folder, *(path for path in exported.folder.rglob("*") if path.is_dir())]
     assert {mode(path) for path in folders} == {0o700}
 
 
@@ -460,8 +466,8 @@ def test_no_path_of_this_machine_is_in_a_model(
     projects: Callable[..., ProjectFolder], tmp_path: Path
 ) -> None:
     project = projects(1.0, "queries")
-    made = export_project(project, tmp_path / "taken")
-    for path in (*made.folder.rglob("*.json"), *made.folder.rglob("*.safetensors")):
+    exported = export_project(project, tmp_path / "taken")
+    for path in (*exported.folder.rglob("*.json"), *exported.folder.rglob("*.safetensors")):
         content = path.read_bytes()
         assert str(tmp_path).encode() not in content
         assert str(project.path).encode() not in content
@@ -488,21 +494,21 @@ def test_where_an_export_may_not_go(project: Path, tmp_path: Path, place: str) -
 
 
 def test_llama_cpp_gives_the_same_vectors(everything: tuple[ProjectFolder, Exported]) -> None:
-    project, made = everything
-    assert {path.name for path in made.folder.glob("*-gguf")} == {
+    project, exported = everything
+    assert {path.name for path in exported.folder.glob("*-gguf")} == {
         "chunk-encoder-gguf",
         "query-encoder-gguf",
     }
     for name, adapted in (("query-encoder-gguf", True), ("chunk-encoder-gguf", False)):
-        file = made.folder / name / "model-f16.gguf"
-        found = (
+        file = exported.folder / name / "model-f16.gguf"
+        vectors = (
             encoder_source(EncoderSettings(model=str(file), device="cpu"))
             .load(128)
             .encode_queries(TEXTS)
         )
         expected = own_encoder(project, adapted=adapted).encode_queries(TEXTS)
-        assert (found * expected).sum(axis=1).min() >= 0.9999
-        assert "GGUF" in (made.folder / name / "README.md").read_text("utf-8")
+        assert (vectors * expected).sum(axis=1).min() >= 0.9999
+        assert "GGUF" in (exported.folder / name / "README.md").read_text("utf-8")
 
 
 def test_an_unavailable_kind_is_refused_by_name_and_left_out_otherwise(
@@ -521,10 +527,10 @@ def test_an_unavailable_kind_is_refused_by_name_and_left_out_otherwise(
     assert not (tmp_path / "taken").exists()
     with fails(UsageError, "export-unknown", "vektors"):
         export_project(folder, tmp_path / "taken", ["vektors"])
-    made = export_project(folder, tmp_path / "taken", ["all"])
-    assert set(made.left_out) == {"parquet", "qdrant", "lancedb"}
-    assert "pyarrow" in made.left_out["parquet"]
-    assert made.with_text == ("vectors", "opensearch", "chunks", "beir")
+    exported = export_project(folder, tmp_path / "taken", ["all"])
+    assert set(exported.left_out) == {"parquet", "qdrant", "lancedb"}
+    assert "pyarrow" in exported.left_out["parquet"]
+    assert exported.with_text == ("vectors", "opensearch", "chunks", "beir")
 
 
 def test_a_project_that_never_ran_has_nothing_to_export(

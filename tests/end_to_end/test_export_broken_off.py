@@ -91,8 +91,8 @@ def broken_off(
 def test_a_killed_export_is_absent_or_complete(project: Path, tmp_path: Path, point: str) -> None:
     target = tmp_path / "away" / "taken"
     target.parent.mkdir()
-    done = broken_off(project, target, "chunks,adapter", point, "SIGKILL")
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    completed = broken_off(project, target, "chunks,adapter", point, "SIGKILL")
+    assert completed.returncode == -signal.SIGKILL, completed.stderr
     folder = ProjectFolder.open(project)
     assert len(known_exports(folder)) == 1  # a purge can name it
     if point == "renamed":
@@ -103,11 +103,11 @@ def test_a_killed_export_is_absent_or_complete(project: Path, tmp_path: Path, po
         assert not target.exists()
     export_project(folder, target, ["chunks"])
     if point == "renamed":
-        kept = ["second", "taken"]
+        complete = ["second", "taken"]
     else:
-        kept = ["taken"]
-    assert leftovers(target.parent) == kept
-    assert sorted(Path(one["folder"]).name for one in known_exports(folder)) == kept
+        complete = ["taken"]
+    assert leftovers(target.parent) == complete
+    assert sorted(Path(export["folder"]).name for export in known_exports(folder)) == complete
 
 
 def check_complete(target: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_signal_takes_away_what_an_export_has_begun(
     """Also the end of the terminal: what it has written so far is text of the documents."""
     target = tmp_path / "away" / "taken"
     target.parent.mkdir()
-    done = broken_off(project, target, "chunks", "before-rename", by)
-    assert done.returncode == 130, done.stderr
+    completed = broken_off(project, target, "chunks", "before-rename", by)
+    assert completed.returncode == 130, completed.stderr
     assert leftovers(target.parent) == []
     assert known_exports(ProjectFolder.open(project)) == []
 
@@ -170,15 +170,17 @@ def test_an_export_that_is_killed_at_any_moment_leaves_nothing_half(
     if target.exists():
         check_complete(target)
     folder = ProjectFolder.open(project)
-    done = export_project(folder, target.with_name("second"), ["chunks"])
-    check_complete(done.folder)
+    exported = export_project(folder, target.with_name("second"), ["chunks"])
+    check_complete(exported.folder)
     assert leftovers(target.parent) == sorted({"second", *(["taken"] if target.exists() else [])})
 
 
 def test_the_command_prints_where_it_is_and_what_holds_text(project: Path, tmp_path: Path) -> None:
-    done = engine_here("export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks")
-    assert done.stdout == f"{tmp_path / 'taken'}\n"
-    assert "chunks" in done.stderr
+    completed = engine_here(
+        "export", str(project), str(tmp_path / "taken"), "--only", "adapter,chunks"
+    )
+    assert completed.stdout == f"{tmp_path / 'taken'}\n"
+    assert "chunks" in completed.stderr
     other = engine_here(
         "export", str(project), str(tmp_path / "second"), "--only", "adapter", "--json"
     )

@@ -46,7 +46,7 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
     )
     (project.path / "documents").mkdir()
     corpus(project.path / "documents", kind)
-    told = engine_here(
+    messages = engine_here(
         "run", str(project.path), "--only", "ingest,index,generate", "--verbose"
     ).stderr
     store = project.store()
@@ -68,7 +68,7 @@ def test_parts_of_few_documents_are_held_out(tmp_path: Path, tiny_model: Path, k
     assert not sides["train"] & sides["heldout"]
     assert not sides["validation"] & sides["heldout"]
     assert len(sides["train"]) > 2 * len(sides["validation"] | sides["heldout"])
-    assert "10 groups" in " ".join(told.split())
+    assert "10 groups" in " ".join(messages.split())
 
 
 def test_so_many_keys_are_chosen_whatever_their_hashes() -> None:

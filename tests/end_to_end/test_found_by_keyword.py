@@ -47,18 +47,18 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, s
     """A folder of files with these contents, made once."""
     folders: dict[tuple[str, ...], Path] = {}
 
-    def made(files: dict[str, str]) -> Path:
+    def write_folder(files: dict[str, str]) -> Path:
         if tuple(files) not in folders:
             folders[tuple(files)] = tmp_path_factory.mktemp("documents")
             for name, content in files.items():
                 (folders[tuple(files)] / name).write_text(content)
         return folders[tuple(files)]
 
-    return made
+    return write_folder
 
 
-def paths(found: Found) -> list[str]:
-    return [hit.path for hit in found.hits]
+def paths(result: Found) -> list[str]:
+    return [hit.path for hit in result.hits]
 
 
 NAMES = {
@@ -90,10 +90,10 @@ def test_a_file_is_found_by_its_name(
     query: str,
     first: str,
 ) -> None:
-    found = searching(folder_of(NAMES))(query)
-    assert paths(found)[0] == first
-    assert found.suggestion == ""
-    assert not any("No document contains" in note for note in found.notes)
+    result = searching(folder_of(NAMES))(query)
+    assert paths(result)[0] == first
+    assert result.suggestion == ""
+    assert not any("No document contains" in note for note in result.notes)
 
 
 def test_a_file_is_found_by_its_new_name(tmp_path: Path) -> None:
@@ -152,11 +152,11 @@ def test_a_query_of_stop_words_finds_what_it_can_and_says_what_is_left_out(
     expected: list[str],
     left_out: str,
 ) -> None:
-    found = searching(folder_of(STOP_WORDS))(query)
-    assert paths(found) == expected
-    assert found.notes[0].startswith(f"{left_out} ")
-    assert "stop word" in found.notes[0]
-    assert all(hit.marks for hit in found.hits)
+    result = searching(folder_of(STOP_WORDS))(query)
+    assert paths(result) == expected
+    assert result.notes[0].startswith(f"{left_out} ")
+    assert "stop word" in result.notes[0]
+    assert all(hit.marks for hit in result.hits)
 
 
 @pytest.mark.parametrize(
@@ -181,18 +181,18 @@ def test_numbers_that_begin_with_a_stop_word_are_looked_for_as_numbers(
         "es.txt": "El informe de la comision es de los vecinos y de las empresas de la ciudad.",
         "en.txt": "It is said that it was the harbour that they would have to leave.",
     }
-    found = searching(folder_of(texts))(query)
-    assert list(found.notes) == [f"No document contains {query}."] * noted
+    result = searching(folder_of(texts))(query)
+    assert list(result.notes) == [f"No document contains {query}."] * noted
     if expected:
-        assert found.hits[0].path == expected
+        assert result.hits[0].path == expected
 
 
 @pytest.mark.parametrize("query", ["Werkstatt man", "harbour", "zebra"])
 def test_no_note_mentions_stop_words_of_a_query_with_other_words(
     searching: Callable[[Path], Find], folder_of: Callable[[dict[str, str]], Path], query: str
 ) -> None:
-    found = searching(folder_of(STOP_WORDS))(query)
-    assert not any("stop word" in note for note in found.notes)
+    result = searching(folder_of(STOP_WORDS))(query)
+    assert not any("stop word" in note for note in result.notes)
 
 
 def test_files_with_the_same_text_take_one_place(
@@ -204,10 +204,10 @@ def test_files_with_the_same_text_take_one_place(
         (folder / name).write_text("The tenant of the pier pays monthly.")
     (folder / "other.txt").write_text("The tenant of the pier pays monthly.\n\nNobody else does.")
     search = searching(folder)
-    found = search("tenant pier")
-    assert sorted(hit.copies for hit in found.hits) == [1, 3]
-    assert len(found.hits) == 2
-    assert {hit.path for hit in found.hits if hit.copies == 1} == {"other.txt"}
+    result = search("tenant pier")
+    assert sorted(hit.copies for hit in result.hits) == [1, 3]
+    assert len(result.hits) == 2
+    assert {hit.path for hit in result.hits if hit.copies == 1} == {"other.txt"}
     (folder / "old/lease.txt").unlink()  # before the next run
     assert sorted(hit.copies for hit in search("tenant pier").hits) == [1, 2]
 

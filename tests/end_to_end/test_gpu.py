@@ -84,7 +84,7 @@ def test_a_run_on_a_gpu_gives_what_the_cpu_gives(
 
 
 def on_gpu(project: ProjectFolder) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", ON_GPU, str(project.path)],
         env={**environment(), "PYTHONPATH": import_path()},
         capture_output=True,
@@ -92,16 +92,16 @@ def on_gpu(project: ProjectFolder) -> None:
         timeout=240,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-1]) > 1000
+    assert completed.returncode == 0, completed.stderr
+    assert int(completed.stdout.split()[-1]) > 1000
 
 
 def losses(project: ProjectFolder) -> list[float]:
     """The loss of each step."""
     history = json.loads((adapter(project) / "history.json").read_text(encoding="utf-8"))
-    found = [loss for _, loss in history["losses"]]
-    assert len(found) == 4
-    return found
+    values = [loss for _, loss in history["losses"]]
+    assert len(values) == 4
+    return values
 
 
 def adapter(project: ProjectFolder) -> Path:

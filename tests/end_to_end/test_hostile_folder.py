@@ -72,7 +72,7 @@ def test_modules_of_the_current_folder_are_not_executed(
         env["PYTHONPATH"] = ""
     elif trailing:
         env["PYTHONPATH"] += trailing
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, "ingest", str(small)],
         cwd=hostile,
         env=env,
@@ -81,7 +81,7 @@ def test_modules_of_the_current_folder_are_not_executed(
         check=False,
     )
     assert not (tmp_path / "marks").exists(), (tmp_path / "marks").read_text()
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert (
         json.loads(engine_here("status", str(small), "--json").stdout)["counts"]["documents"] == 3
     )
@@ -95,7 +95,7 @@ def test_the_repository_itself_may_be_the_current_folder(tmp_path: Path) -> None
     )
     env = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
     for command in (["-m", "engine", "--help"], ["-c", code]):
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, *command],
             cwd=tmp_path / "copy",
             env=env,
@@ -103,8 +103,8 @@ def test_the_repository_itself_may_be_the_current_folder(tmp_path: Path) -> None
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        assert "import-queries" in done.stdout
+        assert completed.returncode == 0, completed.stderr
+        assert "import-queries" in completed.stdout
 
 
 @pytest.mark.posix(reason="names hold no control characters on Windows")
@@ -114,17 +114,17 @@ def test_a_files_name_does_not_steer_the_terminal(small: Path) -> None:
     (small / "documents" / f"good{ESCAPES}.txt").write_text(
         "The qqqzebra freezer was opened at night."
     )
-    told = engine_here("ingest", str(small)).stderr
-    assert "gone" in told
+    messages = engine_here("ingest", str(small)).stderr
+    assert "gone" in messages
     engine_here("index", str(small))
     status = engine_here("status", str(small)).stdout
     assert status.count("gone") == 2
-    found = engine_here("search", str(small), "qqqzebra", "--mode", "bm25").stdout
-    assert "gone" in found
+    output = engine_here("search", str(small), "qqqzebra", "--mode", "bm25").stdout
+    assert "gone" in output
     data = engine_here("status", str(small), "--json").stdout
     assert any(ESCAPES in path for path in json.loads(data)["quarantined"])
     usage = engine_here("status", str(small), ESCAPES, check=False).stderr
     missing = engine_here("status", f"/no/{ESCAPES}", check=False).stderr
     assert "gone" in missing
-    for text in (told, status, found, data, usage, missing):
+    for text in (messages, status, output, data, usage, missing):
         assert not {"\x1b", "\x07"} & set(text)

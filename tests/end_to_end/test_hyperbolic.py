@@ -67,18 +67,20 @@ def check_hits(project: Path, encoder: TransformerEncoder) -> dict[str, float]:
     """
     with closing(ProjectFolder.open(project).store()) as store:
         chunks = store.chunks()
-        paths = {one.id: one.path for one in store.documents()}
+        paths = {document.id: document.path for document in store.documents()}
     vectors = encoder.encode_chunks([chunk.embedded_text for chunk in chunks])
     distances = -compute_scores(Lorentz(), encoder.encode_queries([QUERY]), vectors)[0]
     answer = engine_here(
         "search", str(project), QUERY, "--mode", "semantic", "--top", "10", "--passages", "--json"
     )
     hits = json.loads(answer.stdout)["hits"]
-    found = {hit["chunk_id"]: hit["score"] for hit in hits}
-    own = {chunk.id: -float(distance) for chunk, distance in zip(chunks, distances, strict=True)}
-    assert found == pytest.approx({key: own[key] for key in found}, abs=5e-3)
-    assert list(found.values()) == sorted(found.values(), reverse=True)
-    assert min(found.values()) >= sorted(own.values())[-len(found)] - 5e-3
+    scores = {hit["chunk_id"]: hit["score"] for hit in hits}
+    expected = {
+        chunk.id: -float(distance) for chunk, distance in zip(chunks, distances, strict=True)
+    }
+    assert scores == pytest.approx({key: expected[key] for key in scores}, abs=5e-3)
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+    assert min(scores.values()) >= sorted(expected.values())[-len(scores)] - 5e-3
     lengths = np.linalg.norm(vectors, axis=1)
     return {
         paths[chunk.document_id]: float(lengths[place])
@@ -95,7 +97,9 @@ def test_from_training_to_search(project: Path, tiny_model: Path, tmp_path: Path
     report = read_report(
         Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"])
     )
-    assert [one["name"] for one in report["selection"]["semantic"]["decision"]["candidates"]] == [
+    assert [
+        candidate["name"] for candidate in report["selection"]["semantic"]["decision"]["candidates"]
+    ] == [
         "interpolated-0.5",
         "adapted",
     ]
@@ -145,7 +149,7 @@ def check_export(project: Path, encoder: TransformerEncoder, adapter: Path, fold
     points = geometry.vectors(torch.from_numpy(pooled)).numpy()
     assert points == pytest.approx(encoder.encode_queries([QUERY]), abs=1e-4)
     _, rows = index_of(project).stored()
-    taken = np.load(folder / "taken" / "vectors" / "vectors.npy")
-    assert taken == pytest.approx(index_of(project).form.vectors(rows), abs=1e-5)
+    vectors = np.load(folder / "taken" / "vectors" / "vectors.npy")
+    assert vectors == pytest.approx(index_of(project).form.vectors(rows), abs=1e-5)
     with pytest.raises(UsageError):
         export_project(ProjectFolder.open(project), folder / "other", ["onnx"])

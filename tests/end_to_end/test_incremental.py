@@ -41,10 +41,10 @@ def summary(*arguments: str) -> dict[str, Any]:
 
 
 def hits(project: Path, query: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
+    rows: list[dict[str, Any]] = json.loads(
         engine_here("search", str(project), query, "--mode", "bm25", "--passages", "--json").stdout
     )["hits"]
-    return found
+    return rows
 
 
 def paths(project: Path, query: str) -> list[str]:
@@ -108,7 +108,7 @@ def test_an_updated_index_finds_the_same_as_a_rebuilt_one(project: Path) -> None
         shutil.rmtree(documents / "incidents", ignore_errors=True)
         engine_here("run", str(project))
 
-    def found() -> list[list[tuple[str, float]]]:
+    def rankings() -> list[list[tuple[str, float]]]:
         searches = [
             (mode, query)
             for mode in MODES
@@ -124,20 +124,20 @@ def test_an_updated_index_finds_the_same_as_a_rebuilt_one(project: Path) -> None
         ]
         return [[(hit["path"], round(hit["score"], 5)) for hit in hits] for hits in answers]
 
-    updated = found()
+    updated = rankings()
     engine_here("index", str(project), "--force")
     assert summary("embed", str(project), "--force")["embedded"] == 0
     assert all(updated)
-    assert updated == found()
+    assert updated == rankings()
 
 
 def test_a_file_touched_without_change_makes_nothing_stale(project: Path) -> None:
     for path in (project / "documents").rglob("*.*"):
         os.utime(path)
-    told = events_of("adapt", str(project))
-    (ingest,) = [event["summary"] for event in told if event["event"] == "stage_finished"]
+    events = events_of("adapt", str(project))
+    (ingest,) = [event["summary"] for event in events if event["event"] == "stage_finished"]
     assert (ingest["files_read"], ingest["files_unchanged"], ingest["new_chunks"]) == (0, 24, 0)
-    skipped = [event["stage"] for event in told if event["event"] == "stage_skipped"]
+    skipped = [event["stage"] for event in events if event["event"] == "stage_skipped"]
     assert skipped == ["index", "generate", "rank", "train", "evaluate", "embed"]
 
 
@@ -164,16 +164,16 @@ def test_a_changed_file_is_still_found_between_ingest_and_index(small: Path) -> 
 
 def test_a_renamed_file_is_found_under_its_new_name_only(small: Path) -> None:
     (small / "documents" / "07.md").rename(small / "documents" / "seven.md")
-    done = summary("ingest", str(small))
+    counts = summary("ingest", str(small))
     assert (
-        done["files_read"],
-        done["files_removed"],
-        done["files_renamed"],
-        done["new_chunks"],
+        counts["files_read"],
+        counts["files_removed"],
+        counts["files_renamed"],
+        counts["new_chunks"],
     ) == (0, 0, 1, 0)
-    found = paths(small, "rule 7")
-    assert "seven.md" in found
-    assert "07.md" not in found
+    names = paths(small, "rule 7")
+    assert "seven.md" in names
+    assert "07.md" not in names
 
 
 def test_a_name_that_a_file_had_which_is_gone_is_free_for_another_one(small: Path) -> None:
@@ -181,12 +181,12 @@ def test_a_name_that_a_file_had_which_is_gone_is_free_for_another_one(small: Pat
     (documents / "07.md").unlink()
     engine_here("ingest", str(small))  # not indexed: the former index still names what 07.md said
     (documents / "08.md").rename(documents / "07.md")
-    done = summary("ingest", str(small))
+    counts = summary("ingest", str(small))
     assert (
-        done["files_read"],
-        done["files_removed"],
-        done["files_renamed"],
-        done["new_chunks"],
+        counts["files_read"],
+        counts["files_removed"],
+        counts["files_renamed"],
+        counts["new_chunks"],
     ) == (0, 0, 1, 0)
     assert paths(small, "rule 8")[0] == "07.md"
     engine_here("index", str(small))
@@ -197,14 +197,14 @@ def test_a_name_that_a_file_had_which_is_gone_is_free_for_another_one(small: Pat
 @pytest.mark.posix(reason="Windows does not tell when a file was renamed")
 def test_files_that_exchange_their_names_are_seen_to_be_changed(small: Path) -> None:
     """As long, and of the same time of change."""
-    one = small / "documents" / "07.md"
+    first = small / "documents" / "07.md"
     other = small / "documents" / "08.md"
-    assert one.stat().st_size == other.stat().st_size
-    for file in (one, other):
+    assert first.stat().st_size == other.stat().st_size
+    for file in (first, other):
         os.utime(file, (1e9, 1e9))
     engine_here("ingest", str(small))
-    one.rename(small / "kept")
-    other.rename(one)
+    first.rename(small / "kept")
+    other.rename(first)
     (small / "kept").rename(other)
     assert summary("ingest", str(small))["files_read"] == 2
     engine_here("index", str(small))
@@ -284,16 +284,21 @@ def test_a_file_that_cannot_be_opened_stays_searchable_and_is_tried_again(
     changed = small / "documents" / "07.md"
     changed.write_text("# Rule 7\n\nNothing about the yard any more: pelicans only.\n")
     refused.add("07.md")
-    done, told = ingest_here(small)
-    (warning,) = told
+    counts, warnings = ingest_here(small)
+    (warning,) = warnings
     assert "07.md" in warning
-    assert (done["files_skipped"], done["files_removed"], done["documents"]) == (1, 0, 20)
+    assert (counts["files_skipped"], counts["files_removed"], counts["documents"]) == (1, 0, 20)
     engine_here("index", str(small))
     assert "07.md" in paths(small, "rule 7")
     assert ingest_here(small)[1] == [], "the same reason is told once"
     refused.clear()
-    done, told = ingest_here(small)  # neither size nor time stamp differ from the last look
-    assert (done["files_read"], done["new_chunks"], done["files_skipped"], told) == (1, 1, 0, [])
+    counts, warnings = ingest_here(small)  # neither size nor time stamp differ from the last look
+    assert (counts["files_read"], counts["new_chunks"], counts["files_skipped"], warnings) == (
+        1,
+        1,
+        0,
+        [],
+    )
     engine_here("index", str(small))
     assert paths(small, "pelicans") == ["07.md"]
 
@@ -308,8 +313,8 @@ def test_an_unchanged_file_that_is_open_again_is_not_read_twice(
     assert ingest_here(small)[0]["files_skipped"] == 1
     refused.clear()
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))  # as when it was last read
-    done, _ = ingest_here(small)
-    assert (done["files_read"], done["files_unchanged"], done["files_skipped"]) == (0, 20, 0)
+    counts, _ = ingest_here(small)
+    assert (counts["files_read"], counts["files_unchanged"], counts["files_skipped"]) == (0, 20, 0)
 
 
 def test_a_new_file_that_cannot_be_opened_is_read_once_it_can_be(
@@ -319,15 +324,15 @@ def test_a_new_file_that_cannot_be_opened_is_read_once_it_can_be(
     refused.add("new.md")
     assert ingest_here(small)[0]["documents"] == 20
     refused.clear()
-    done, _ = ingest_here(small)
-    assert (done["files_read"], done["documents"]) == (1, 21)
+    counts, _ = ingest_here(small)
+    assert (counts["files_read"], counts["documents"]) == (1, 21)
 
 
 def test_a_file_that_holds_no_text_any_more_leaves_search(small: Path) -> None:
     (small / "documents" / "07.md").write_bytes(bytes(range(256)) * 8)
-    done, told = ingest_here(small)
-    assert (done["documents"], done["files_quarantined"]) == (19, 1)
-    (warning,) = told
+    counts, warnings = ingest_here(small)
+    assert (counts["documents"], counts["files_quarantined"]) == (19, 1)
+    (warning,) = warnings
     assert "07.md" in warning
     with closing(ProjectFolder.open(small).store()) as store:
         assert [(row.path, row.kind) for row in store.ledger("quarantined")] == [
@@ -353,9 +358,9 @@ def test_files_of_a_folder_that_cannot_be_listed_stay_searchable(
         return opened(path)
 
     monkeypatch.setattr(os, "scandir", listed)
-    done, told = ingest_here(small)
-    assert (done["documents"], done["files_removed"]) == (20, 1)
-    (warning,) = told
+    counts, warnings = ingest_here(small)
+    assert (counts["documents"], counts["files_removed"]) == (20, 1)
+    (warning,) = warnings
     assert numbers(warning) == [1, 1]  # left out, for one reason
     engine_here("index", str(small))
     assert "deep/07.md" in paths(small, "rule 7")
@@ -390,8 +395,8 @@ def test_an_ingest_that_was_stopped_does_not_look_done(
     )
     assert "07.md" in paths(small, "rule 7")
     (small / "documents" / "07.md").unlink()
-    done = summary("ingest", str(small))
-    assert (done["files_read"], done["files_removed"]) == (2, 1)
+    counts = summary("ingest", str(small))
+    assert (counts["files_read"], counts["files_removed"]) == (2, 1)
     assert summary("index", str(small))["added"] == 3
 
 
@@ -521,27 +526,27 @@ def test_languages_that_are_stored_are_kept(small: Path) -> None:
 def test_a_deleted_file_leaves_search_before_anything_runs_and_comes_back_with_it(
     small: Path,
 ) -> None:
-    found, *_ = paths(small, "countersigning the clauses")
-    file = small / "documents" / found
-    kept = file.read_bytes()
+    name, *_ = paths(small, "countersigning the clauses")
+    file = small / "documents" / name
+    content = file.read_bytes()
     file.unlink()
     answer = json.loads(
         engine_here(
             "search", str(small), "countersigning the clauses", "--mode", "bm25", "--json"
         ).stdout
     )
-    assert found not in [hit["path"] for hit in answer["hits"]]
+    assert name not in [hit["path"] for hit in answer["hits"]]
     first, last = answer["notes"]
     assert first.startswith("1 document ")
     assert f"'engine run {small}'" in last
-    file.write_bytes(kept)
-    assert found in paths(small, "countersigning the clauses")
+    file.write_bytes(content)
+    assert name in paths(small, "countersigning the clauses")
 
 
 def test_what_an_index_does_not_hold_yet_is_noted(small: Path) -> None:
     def notes(mode: str) -> list[str]:
-        found = engine_here("search", str(small), "capybara", "--mode", mode, "--json").stdout
-        return list(json.loads(found)["notes"])
+        output = engine_here("search", str(small), "capybara", "--mode", mode, "--json").stdout
+        return list(json.loads(output)["notes"])
 
     engine_here("embed", str(small))
     (unknown,) = notes("hybrid")

@@ -40,19 +40,19 @@ def run_ignoring_child_signal(*arguments: str) -> subprocess.CompletedProcess[st
 
 
 def test_how_children_ended_is_learnt_where_sigchld_was_ignored() -> None:
-    done = run_ignoring_child_signal("-c", HOW_A_CHILD_ENDED)
-    assert done.stdout == "3\n", done.stderr
+    completed = run_ignoring_child_signal("-c", HOW_A_CHILD_ENDED)
+    assert completed.stdout == "3\n", completed.stderr
 
 
 def test_a_stage_that_fails_ends_the_run_where_sigchld_was_ignored(tmp_path: Path) -> None:
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}})
     (project.path / "documents").mkdir()
-    done = run_ignoring_child_signal("-m", "engine", "run", str(project.path), "--json")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+    completed = run_ignoring_child_signal("-m", "engine", "run", str(project.path), "--json")
+    events = [json.loads(line) for line in completed.stdout.splitlines()]
     failed = [
         (event["stage"], event["error"]["code"])
         for event in events
         if event["event"] == "stage_failed"
     ]
     assert failed == [("ingest", "no-documents")]
-    assert done.returncode == 3
+    assert completed.returncode == 3

@@ -20,19 +20,19 @@ def test_the_weights_that_are_wanted_are_candidates_and_stand_in_the_report(proj
     )
     semantic, hybrid = (report["selection"][mode]["decision"] for mode in ("semantic", "hybrid"))
     encoders = ["interpolated-0.25", "interpolated-0.75", "adapted"]
-    assert [one["name"] for one in semantic["candidates"]] == encoders
+    assert [candidate["name"] for candidate in semantic["candidates"]] == encoders
     assert (semantic["reference"], hybrid["reference"]) == ("base", "base 0.5")
-    pairs = [(one["encoder"], one["share"]) for one in hybrid["candidates"]]
+    pairs = [(candidate["encoder"], candidate["share"]) for candidate in hybrid["candidates"]]
     shares = [0.5, 0.4, 0.6, 0.7]
     assert pairs == [(name, share) for name in ("base", *encoders) for share in shares][1:]
     for decision in (semantic, hybrid):
-        assert {one["rung"] for one in decision["ladder"]} == {"judged", "document", "extractive"}
+        assert {step["rung"] for step in decision["ladder"]} == {"judged", "document", "extractive"}
 
 
 def test_the_default_mode_changes_nothing_of_what_each_mode_uses(project: Path) -> None:
     def state() -> str:
         stages = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
-        return next(one["state"] for one in stages if one["stage"] == "evaluate")
+        return next(stage["state"] for stage in stages if stage["stage"] == "evaluate")
 
     states = []
     for changes in (
@@ -54,7 +54,9 @@ def test_judged_questions_alone_weigh_shares_of_the_score(project: Path) -> None
         Path(json.loads(engine_here("report", str(project), "--json").stdout)["folder"])
     )
     decision = report["selection"]["hybrid"]["decision"]
-    assert "judged" not in {one["rung"] for one in decision["ladder"]}
-    measured = {one["share"] for one in decision["candidates"] if one["difference"]}
+    assert "judged" not in {step["rung"] for step in decision["ladder"]}
+    measured = {
+        candidate["share"] for candidate in decision["candidates"] if candidate["difference"]
+    }
     assert measured == {0.5}
-    assert {one["share"] for one in decision["candidates"]} == {0.4, 0.5, 0.6, 0.7}
+    assert {candidate["share"] for candidate in decision["candidates"]} == {0.4, 0.5, 0.6, 0.7}

@@ -67,17 +67,19 @@ def judge(
         file = tmp_path / "questions.txt"
         file.write_text("\n".join(questions), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{letter}\n" for letter in letters)))
-        done = engine_here("judge", str(adapted.path), "--queries", str(file), *arguments, "--json")
-        return json.loads(done.stdout)
+        completed = engine_here(
+            "judge", str(adapted.path), "--queries", str(file), *arguments, "--json"
+        )
+        return json.loads(completed.stdout)
 
     return run
 
 
 def evaluation(project: ProjectFolder) -> EvaluationInfo:
     with closing(project.store()) as store:
-        found = store.artifact(EvaluationInfo)
-    assert found is not None
-    return found.info
+        artifact = store.artifact(EvaluationInfo)
+    assert artifact is not None
+    return artifact.info
 
 
 def choice_of(project: ProjectFolder, mode: str) -> Any:
@@ -97,9 +99,9 @@ def answer_lists(project: ProjectFolder, judge: Callable[..., Any], better: bool
         if first != second:
             letters.append("1" if lists.pair.candidate_first(question) == better else "2")
     lists.close()
-    said = judge(questions, letters, "--lists")
-    assert (said["ended"], said["answered"]) == ("done", len(letters))
-    assert said["preferences"]["shown"] == ("better" if better else "worse")
+    summary = judge(questions, letters, "--lists")
+    assert (summary["ended"], summary["answered"]) == ("done", len(letters))
+    assert summary["preferences"]["shown"] == ("better" if better else "worse")
     assert len(read_preferences(project)) == len(letters) >= 20
     return len(letters)
 
@@ -112,10 +114,10 @@ def test_a_preferred_candidate_comes_into_use(
     assert contender is not None
     answers = answer_lists(adapted, judge, better=True)
     engine_here("adapt", str(adapted.path))
-    found = evaluation(adapted)
-    assert (found.hybrid.name, found.hybrid.standing) == (contender.name, "proved")
-    assert found.fusion.weight == contender.share
-    assert numbers(found.hybrid.reason)[-3:] == [answers, answers, 0]
+    outcome = evaluation(adapted)
+    assert (outcome.hybrid.name, outcome.hybrid.standing) == (contender.name, "proved")
+    assert outcome.fusion.weight == contender.share
+    assert numbers(outcome.hybrid.reason)[-3:] == [answers, answers, 0]
     assert choice_of(adapted, "hybrid")["standing"] == "proved"
     assert evaluation(adapted).semantic.name == "base", "they compared hybrid search"
 
@@ -149,14 +151,14 @@ def test_judged_passages_in_which_two_lists_differ_decide(
             ranks = [_rank(hit.chunk_ids[0], ranking.ids) for ranking in (reference, candidate)]
             letters.append("y" if (ranks[1] < ranks[0]) == better else "n")
     lists.close()
-    said = judge(questions, letters)
-    assert said["ended"] == "done"
-    assert said["right"] + said["wrong"] == len(letters)
-    assert all(one.focused for one in read_marks(adapted).values())
+    summary = judge(questions, letters)
+    assert summary["ended"] == "done"
+    assert summary["right"] + summary["wrong"] == len(letters)
+    assert all(judged.focused for judged in read_marks(adapted).values())
     engine_here("adapt", str(adapted.path))
-    found = evaluation(adapted)
-    assert (found.hybrid.name != "base") == better
-    assert found.hybrid.standing == ("proved" if better else "base")
+    outcome = evaluation(adapted)
+    assert (outcome.hybrid.name != "base") == better
+    assert outcome.hybrid.standing == ("proved" if better else "base")
 
 
 def _rank(chunk_id: int, ids: list[int]) -> int:
@@ -170,9 +172,11 @@ def test_wrong_answers_alone_are_measured_by_the_next_run(
 ) -> None:
     def state() -> str:
         stages = json.loads(engine_here("status", str(adapted.path), "--json").stdout)["stages"]
-        return next(one["state"] for one in stages if one["stage"] == "evaluate")
+        return next(stage["state"] for stage in stages if stage["stage"] == "evaluate")
 
     assert state() == "done"
     judge(["what is said of the boiler"], ["n"] * 40)
-    assert {mark.relevant for one in read_marks(adapted).values() for mark in one.marks} == {False}
+    assert {
+        mark.relevant for question in read_marks(adapted).values() for mark in question.marks
+    } == {False}
     assert state() == "stale"

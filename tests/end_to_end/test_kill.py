@@ -108,10 +108,10 @@ OF_THE_FILES = re.compile(
 def assert_searchable(path: Path) -> None:
     project = Project.open(path)
     for mode in ("bm25", "semantic"):
-        found = project.search("freezer door left open", mode=mode)
-        assert found.hits, mode
-        assert not [note for note in found.notes if not OF_THE_FILES.search(note)]
-        assert all(hit.snippet for hit in found.hits)
+        result = project.search("freezer door left open", mode=mode)
+        assert result.hits, mode
+        assert not [note for note in result.notes if not OF_THE_FILES.search(note)]
+        assert all(hit.snippet for hit in result.hits)
     project.close()
 
 
@@ -147,14 +147,14 @@ def built(path: Path) -> dict[str, object]:
     finally:
         store.close()
     left_out = ("adapter", "seconds")  # a folder, and a time
-    found = {
+    contents = {
         kind: (
-            made.fingerprint,
-            {key: value for key, value in made.info.to_dict().items() if key not in left_out},
+            artifact.fingerprint,
+            {key: value for key, value in artifact.info.to_dict().items() if key not in left_out},
         )
-        for kind, made in artifacts.items()
+        for kind, artifact in artifacts.items()
     }
-    return {**found, "rows": counts, "asked": queries}
+    return {**contents, "rows": counts, "asked": queries}
 
 
 @pytest.mark.posix(reason="SIGKILL at a chosen moment")

@@ -19,19 +19,19 @@ from engine.project.folder import ProjectFolder
 
 def test_an_opened_project_searches_and_reports(finished: Path) -> None:
     project = Project.open(finished)
-    found = project.search("freezer door left open", mode="bm25", top=3, paths=("incidents/**",))
-    assert [hit.rank for hit in found.hits] == [1, 2, 3]
-    assert all(hit.path.startswith("incidents/") for hit in found.hits)
+    result = project.search("freezer door left open", mode="bm25", top=3, paths=("incidents/**",))
+    assert [hit.rank for hit in result.hits] == [1, 2, 3]
+    assert all(hit.path.startswith("incidents/") for hit in result.hits)
     request = Search("freezer door left open", "keywords", paths=("incidents/**",))  # type: ignore[arg-type]
-    assert project.search(request, top=3) == found
+    assert project.search(request, top=3) == result
     assert {stage.state for stage in project.status()} == {"done"}
     assert project.counts()["judged_queries"] == 130
     assert project.skipped() == {}
     report = project.report()
     assert report.outdated == ""
     assert report.in_use.keys() == report.rungs.keys() == {"semantic", "hybrid"}
-    assert [one.sentence for one in report.verdict.modes] == [
-        report.in_use[one.mode].reason for one in report.verdict.modes
+    assert [mode.sentence for mode in report.verdict.modes] == [
+        report.in_use[mode.mode].reason for mode in report.verdict.modes
     ]
     project.close()
     project.close()

@@ -35,23 +35,23 @@ def test_no_three_words_of_the_documents_and_no_query_are_in_the_logs(project: P
     queries = [query.text for query in (*store.queries(), *store.judged())]
     store.close()
     documents = set().union(*map(runs_of_words, texts))
-    asked = set().union(*map(runs_of_words, queries))
+    query_words = set().union(*map(runs_of_words, queries))
     logs = [
         path
         for path in (project / "runs").rglob("*")
         if path.is_file() and "checkpoints" not in path.parts
     ]
     assert {"events.jsonl", "run.json", "train.log"} <= {path.name for path in logs}
-    assert min(len(documents), len(asked)) > 200
+    assert min(len(documents), len(query_words)) > 200
     own_words = runs_of_words(
         " ".join(path.read_text("utf-8") for path in (ROOT / "engine").rglob("*.py"))
     )  # such as "at the end"
     # A file that takes long to read is named, and names may stand in the text, too.
     names = set().union(*(runs_of_words(document.path) for document in stored))
     for path in logs:
-        told = runs_of_words(path.read_text("utf-8", "replace"))
-        assert not told & (documents - own_words - names), path.name
-        assert not told & (asked - own_words), path.name
+        log_words = runs_of_words(path.read_text("utf-8", "replace"))
+        assert not log_words & (documents - own_words - names), path.name
+        assert not log_words & (query_words - own_words), path.name
 
 
 def fail() -> BaseException:
@@ -81,7 +81,7 @@ OF_ITS_OWN = "raise RuntimeError('in: ' + quoted)"
 
 
 @pytest.mark.parametrize(
-    ("fault", "asked"),
+    ("fault", "with_text"),
     [
         *((fault, False) for fault in (OF_A_THREAD, OF_RUBBISH, OF_MEMORY, OF_ITS_OWN)),
         (OF_ITS_OWN, True),
@@ -92,7 +92,7 @@ OF_ITS_OWN = "raise RuntimeError('in: ' + quoted)"
     ],
 )
 def test_a_fault_of_a_stage_logs_no_text_unless_that_is_asked_for(
-    project: Path, tmp_path: Path, fault: str, asked: bool
+    project: Path, tmp_path: Path, fault: str, with_text: bool
 ) -> None:
     """A fault whose message quotes the document, in the stage's own process; some of them Python
     itself prints.
@@ -113,8 +113,8 @@ def test_a_fault_of_a_stage_logs_no_text_unless_that_is_asked_for(
         "    stage.STAGE.run = broken\n"
     )
     (project / "documents" / "note.txt").write_text(SECRET)
-    extra = {"BMEMBED_LOG_TEXT": "1"} if asked else {}
-    done = subprocess.run(
+    extra = {"BMEMBED_LOG_TEXT": "1"} if with_text else {}
+    completed = subprocess.run(
         [sys.executable, "-m", "engine", "index", str(project), "--force"],
         capture_output=True,
         text=True,
@@ -125,10 +125,10 @@ def test_a_fault_of_a_stage_logs_no_text_unless_that_is_asked_for(
             "PYTHONPATH": os.pathsep.join([str(tmp_path), environment()["PYTHONPATH"]]),
         },
     )
-    assert done.returncode == (6 if fault == OF_MEMORY else 5), done.stderr
+    assert completed.returncode == (6 if fault == OF_MEMORY else 5), completed.stderr
     newest = max((project / "runs").iterdir())
     log = (newest / "index.log").read_text()
     assert ("RuntimeError" if fault in (OF_MEMORY, OF_ITS_OWN) else "ValueError") in log
-    assert (SECRET in log) == asked
+    assert (SECRET in log) == with_text
     assert SECRET not in (newest / "events.jsonl").read_text()
     assert SECRET not in (newest / "run.json").read_text()

@@ -25,10 +25,10 @@ def no_network() -> list[str]:
     """
     command = ["unshare", "-n"]
     try:
-        done = subprocess.run([*command, "true"], capture_output=True, check=False)
+        completed = subprocess.run([*command, "true"], capture_output=True, check=False)
     except FileNotFoundError:
         return []
-    return command if done.returncode == 0 else []
+    return command if completed.returncode == 0 else []
 
 
 @pytest.mark.warm
@@ -40,7 +40,7 @@ def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     in one process.
     """
     project = tmp_path / "handbook"
-    done = subprocess.run(
+    completed = subprocess.run(
         [*no_network, sys.executable, "-c", example(project, tmp_path / "documents", tiny_model)],
         cwd=ROOT,
         env={**environment(), "PYTHONPATH": import_path()},
@@ -49,8 +49,8 @@ def test_the_example_of_the_library_page_and_every_search_mode_without_network(
         check=False,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    assert completed.returncode == 0, completed.stderr
+    lines = completed.stdout.splitlines()
     assert lines[0].startswith("RunStarted(")
     assert any(line.startswith("StageFinished(stage='train'") for line in lines)
     hits = [line for line in lines if re.match(r"[123] \S+", line)]
@@ -58,7 +58,7 @@ def test_the_example_of_the_library_page_and_every_search_mode_without_network(
     assert all("'semantic'" in hit or "'bm25'" in hit for hit in hits)
     assert len(lines[-1].split()) > 1  # the report's reason
     # ONNX Runtime writes it where Windows' libraries for graphics are missing, as under Wine.
-    assert done.stderr.replace("Failed to create DXGI factory.\n", "") == ""
+    assert completed.stderr.replace("Failed to create DXGI factory.\n", "") == ""
     if not no_network:
         pytest.skip("a network namespace cannot be made: the example ran where there is a network")
     requests = [

@@ -28,7 +28,7 @@ DOCUMENT = "the news of "
 WEB_SEARCH = "Given a web search query, retrieve relevant passages that answer the query"
 
 
-def made(path: Path, model: Path, **encoder: str) -> ProjectFolder:
+def create_project(path: Path, model: Path, **encoder: str) -> ProjectFolder:
     settings = {
         "corpus": {"paths": ["documents"], "chunk_tokens": 96},
         "encoder": {"model": str(model), "device": "cpu", "dtype": "float32", **encoder},
@@ -43,21 +43,23 @@ def made(path: Path, model: Path, **encoder: str) -> ProjectFolder:
 
 def test_the_space_at_the_end_of_a_prompt_counts(tmp_path: Path, tiny_model: Path) -> None:
     assert validate({"encoder": {"query_prompt": "query: "}}).encoder.query_prompt == "query: "
-    project = made(tmp_path / "project", tiny_model, query_prompt=QUERY)
+    project = create_project(tmp_path / "project", tiny_model, query_prompt=QUERY)
     assert ProjectFolder.open(project.path).settings().encoder.query_prompt == QUERY
     project.change_settings({"encoder.document_prompt": DOCUMENT})
     assert project.settings().encoder.document_prompt == DOCUMENT
 
 
 def test_prompts_of_the_project_come_before_those_of_the_model(tiny_model: Path) -> None:
-    own = resolve_model(str(tiny_model))
-    asked = project_model(validate({"encoder": {"model": str(tiny_model), "query_prompt": QUERY}}))
-    assert read_prompts(own) == Prompts("", "")
-    assert read_prompts(asked) == Prompts(QUERY, "")
-    assert asked.fingerprint != own.fingerprint, (
+    model = resolve_model(str(tiny_model))
+    with_setting = project_model(
+        validate({"encoder": {"model": str(tiny_model), "query_prompt": QUERY}})
+    )
+    assert read_prompts(model) == Prompts("", "")
+    assert read_prompts(with_setting) == Prompts(QUERY, "")
+    assert with_setting.fingerprint != model.fingerprint, (
         "an adapter that was trained without the prompt would stay"
     )
-    assert own.with_prompts(None, None) is own
+    assert model.with_prompts(None, None) is model
     plain = {"model": str(tiny_model), "query_prompt": "", "document_prompt": ""}
     assert read_prompts(project_model(validate({"encoder": plain}))) == Prompts("", "")
 
@@ -65,7 +67,7 @@ def test_prompts_of_the_project_come_before_those_of_the_model(tiny_model: Path)
 def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(
     tmp_path: Path, tiny_model: Path
 ) -> None:
-    project = made(
+    project = create_project(
         tmp_path / "project",
         tiny_model,
         query_prompt=QUERY,
@@ -91,8 +93,8 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(
     assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=1e-4)
     project.change_settings({"encoder.query_prompt": "other "})
     states = {
-        one.stage: one.state
-        for one in all_status(ProjectSnapshot(project, project.settings(), store))
+        status.stage: status.state
+        for status in all_status(ProjectSnapshot(project, project.settings(), store))
     }
     assert (states["ingest"], states["embed"]) == ("done", "stale")
     before = encoder_fingerprint_of(ProjectSnapshot(project, project.settings(), store), None, 1.0)
@@ -101,7 +103,7 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(
 
 
 @pytest.mark.parametrize(
-    ("name", "known"),
+    ("name", "prompts"),
     [
         ("e5-base-v2", Prompts("query: ", "passage: ")),
         ("intfloat-multilingual-e5-small", Prompts("query: ", "passage: ")),
@@ -114,15 +116,15 @@ def test_search_looks_with_the_prompt_and_pooling_for_chunks_with_theirs(
     ],
 )
 def test_a_model_that_is_known_to_want_prompts_is_warned_of(
-    tmp_path: Path, tiny_model: Path, name: str, known: Prompts | None
+    tmp_path: Path, tiny_model: Path, name: str, prompts: Prompts | None
 ) -> None:
     folder = tmp_path / name
     shutil.copytree(tiny_model, folder)
-    assert missing_prompts(resolve_model(str(folder))) == known
-    project = made(tmp_path / "project", folder)
-    told = [text for text in ingest_here(project.path)[1] if "prompts" in text]
-    assert len(told) == (known is not None)
-    if known:
-        assert repr(known.query) in told[0]
+    assert missing_prompts(resolve_model(str(folder))) == prompts
+    project = create_project(tmp_path / "project", folder)
+    warnings = [text for text in ingest_here(project.path)[1] if "prompts" in text]
+    assert len(warnings) == (prompts is not None)
+    if prompts:
+        assert repr(prompts.query) in warnings[0]
         chosen = resolve_model(str(folder)).with_prompts("", "")
         assert missing_prompts(chosen) is None, "who sets them to nothing has decided"

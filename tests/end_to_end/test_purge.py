@@ -35,8 +35,8 @@ pytestmark = pytest.mark.usefixtures(
 )  # where no other test's graphs are to be removed
 
 
-def found(done: Purged) -> dict[str, str]:
-    return {one.path: one.what for one in done.elsewhere if one.found}
+def places_elsewhere(purged: Purged) -> dict[str, str]:
+    return {place.path: place.what for place in purged.elsewhere if place.found}
 
 
 def test_everything_goes_but_the_documents(project: Path) -> None:
@@ -48,16 +48,16 @@ def test_everything_goes_but_the_documents(project: Path) -> None:
         for path in project.rglob("*")
         if path.is_file() and path not in documents
     }
-    done = purge(ProjectFolder.open(project))
+    purged = purge(ProjectFolder.open(project))
     assert sorted(path.name for path in project.iterdir()) == ["documents"]
     assert {
         path: path.read_bytes() for path in (project / "documents").rglob("*") if path.is_file()
     } == documents
-    assert done.kept == ("documents",)
+    assert purged.kept == ("documents",)
     locks = [path for path in sizes if path.suffix == ".lock" and path.parent == project]
-    assert sum(one.files for one in done.removed) == len(sizes) - len(locks)
-    assert {"runs", "cache", "project.db", "project.toml"} <= {one.path for one in done.removed}
-    assert found(done)[str(project / "documents")] == "your documents"
+    assert sum(item.files for item in purged.removed) == len(sizes) - len(locks)
+    assert {"runs", "cache", "project.db", "project.toml"} <= {item.path for item in purged.removed}
+    assert places_elsewhere(purged)[str(project / "documents")] == "your documents"
 
 
 def test_the_folder_itself_goes_when_nothing_of_the_user_is_in_it(
@@ -74,9 +74,9 @@ def test_the_folder_itself_goes_when_nothing_of_the_user_is_in_it(
     ):
         (project / name).write_text("x")
     (project / "checkpoints" / "abc").mkdir(parents=True)
-    done = purge(ProjectFolder.open(project))
+    purged = purge(ProjectFolder.open(project))
     assert not project.exists()
-    assert done.kept == ()
+    assert purged.kept == ()
 
 
 def test_no_word_of_the_documents_is_left(project: Path, tmp_path: Path) -> None:
@@ -115,14 +115,18 @@ def test_exports_are_named_and_unfinished_ones_removed(project: Path, tmp_path: 
         remembering(folder, tmp_path / "packed", ["bundle"]),
     ):
         pass
-    done = purge(folder)
+    purged = purge(folder)
     assert not half.exists()
     files = 1 if SYSTEM == "windows" else 2  # there, to look at a lock removes its file
-    assert [(one.path, one.files) for one in done.removed if one.what == UNFINISHED] == [
+    assert [(item.path, item.files) for item in purged.removed if item.what == UNFINISHED] == [
         (str(half), files)
     ]
     assert (tmp_path / "taken" / "chunks.jsonl").is_file()
-    named = {one.path: (one.why, one.found) for one in done.elsewhere if one.what == "an export"}
+    named = {
+        place.path: (place.why, place.found)
+        for place in purged.elsewhere
+        if place.what == "an export"
+    }
     assert named.pop(str(tmp_path / "taken")) == ("It holds: chunks.", True)
     packed = named.pop(str(tmp_path / "packed"))
     assert packed[1]
@@ -159,7 +163,7 @@ def test_a_record_that_names_other_folders_removes_nothing(
             export_project(ProjectFolder.open(project), tmp_path / "taken", ["chunks"])
         else:
             assert UNFINISHED not in {
-                one.what for one in purge(ProjectFolder.open(project)).removed
+                item.what for item in purge(ProjectFolder.open(project)).removed
             }
     assert sorted(place.rglob("*")) == before
 
@@ -177,10 +181,10 @@ def test_places_that_may_still_hold_text_are_listed(project: Path) -> None:
     fault = user_state_path("bmembed", appauthor=False) / "fault-20300101-000000.txt"
     fault.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fault.write_text("x")
-    done = purge(ProjectFolder.open(project))
-    assert str(fault) in found(done)
+    purged = purge(ProjectFolder.open(project))
+    assert str(fault) in places_elsewhere(purged)
     fault.unlink()
-    reminders = {one.what: one.why for one in done.elsewhere if not one.found}
+    reminders = {place.what: place.why for place in purged.elsewhere if not place.found}
     assert (len(reminders), all(reminders.values())) == (
         9,
         True,
@@ -191,10 +195,10 @@ def test_places_that_may_still_hold_text_are_listed(project: Path) -> None:
 def test_a_link_is_removed_and_what_it_leads_to_named(project: Path, tmp_path: Path) -> None:
     (project / "cache").rename(tmp_path / "big-disk")
     (project / "cache").symlink_to(tmp_path / "big-disk")
-    done = purge(ProjectFolder.open(project))
+    purged = purge(ProjectFolder.open(project))
     assert not (project / "cache").is_symlink()
     assert any((tmp_path / "big-disk").iterdir())
-    assert str(tmp_path / "big-disk") in found(done)
+    assert str(tmp_path / "big-disk") in places_elsewhere(purged)
 
 
 def test_a_damaged_project_can_be_purged(project: Path) -> None:
@@ -209,17 +213,17 @@ def test_graphs_are_removed_while_no_run_stores_one(
     project: Path, own_data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graphs_root().mkdir(parents=True)
-    asked = []
+    excluded = []
 
     def find_unused(without: object) -> list[Path]:
         with pytest.raises(Timeout):
             FileLock(graphs_root() / ".lock", timeout=0).acquire()
-        asked.append(without)
+        excluded.append(without)
         return []
 
     monkeypatch.setattr("engine.export.purge.unused_graphs", find_unused)
     purge(ProjectFolder(project))
-    assert asked == [[project]]
+    assert excluded == [[project]]
 
 
 def test_graphs_that_another_process_keeps_locked_stay(
@@ -253,12 +257,12 @@ def test_a_purge_that_was_broken_off_can_be_repeated(
 
 
 def test_locks_of_the_user_stay_and_no_other(project: Path) -> None:
-    own = [path.name for path in project.glob("*.lock")]
-    assert set(own) <= {f"{name}.lock" for name in purging.LOCKS}
+    locks = [path.name for path in project.glob("*.lock")]
+    assert set(locks) <= {f"{name}.lock" for name in purging.LOCKS}
     (project / "poetry.lock").write_text("mine")
-    done = purge(ProjectFolder.open(project))
+    purged = purge(ProjectFolder.open(project))
     assert sorted(path.name for path in project.iterdir()) == ["documents", "poetry.lock"]
-    assert done.kept == ("documents", "poetry.lock")
+    assert purged.kept == ("documents", "poetry.lock")
 
 
 def test_every_lock_that_the_engine_takes_is_known() -> None:
@@ -287,7 +291,7 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
     """`engine purge` on a terminal that answers its question."""
     import pty
 
-    own, other = pty.openpty()
+    leader, other = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-m", "engine", "purge", str(project)],
         stdin=other,
@@ -297,10 +301,10 @@ def answer(project: Path, reply: bytes) -> tuple[int, str]:
     )
     os.close(other)
     time.sleep(0.1)
-    os.write(own, reply)
-    told, _ = child.communicate(timeout=60)
-    os.close(own)
-    return child.returncode, told.decode()
+    os.write(leader, reply)
+    output, _ = child.communicate(timeout=60)
+    os.close(leader)
+    return child.returncode, output.decode()
 
 
 @pytest.mark.posix(reason="Windows has no pseudo-terminals in Python")
@@ -308,21 +312,21 @@ def test_the_command_asks(project: Path) -> None:
     refused, error = error_of("purge", str(project))
     assert (refused, error["code"]) == (2, "confirmation-impossible")
     files, _ = measure_purge(ProjectFolder.open(project))
-    code, told = answer(project, b"n\n")
+    code, output = answer(project, b"n\n")
     assert code == 130
-    assert files in numbers(told)
+    assert files in numbers(output)
     assert (project / "project.toml").exists()
-    code, told = answer(project, b"y\n")
+    code, output = answer(project, b"y\n")
     assert (code, sorted(path.name for path in project.iterdir())) == (0, ["documents"])
-    assert str(project / "documents") in told, "what is left elsewhere"
+    assert str(project / "documents") in output, "what is left elsewhere"
     code, error = error_of("purge", str(project), "--yes")
     assert (code, error["code"]) == (2, "project-missing")
 
 
 def test_json(project: Path) -> None:
-    told = json.loads(engine_here("purge", str(project), "--yes", "--json").stdout)
-    assert told["kept"] == ["documents"]
-    assert {"what", "why", "path", "found"} == set(told["elsewhere"][0])
+    summary = json.loads(engine_here("purge", str(project), "--yes", "--json").stdout)
+    assert summary["kept"] == ["documents"]
+    assert {"what", "why", "path", "found"} == set(summary["elsewhere"][0])
 
 
 def test_servers_that_were_sent_text_are_named_and_not_the_one_that_is_set_since(
@@ -331,7 +335,7 @@ def test_servers_that_were_sent_text_are_named_and_not_the_one_that_is_set_since
     note_server(project, "http://127.0.0.1:8177/v1")
     folder = ProjectFolder.open(project)
     folder.change_settings({"queries.endpoint": "http://10.1.2.3:80/v1"})
-    done = purge(folder)
-    assert "http://127.0.0.1:8177/v1" in found(done)
-    assert "http://10.1.2.3:80/v1" not in {one.path for one in done.elsewhere}
+    purged = purge(folder)
+    assert "http://127.0.0.1:8177/v1" in places_elsewhere(purged)
+    assert "http://10.1.2.3:80/v1" not in {place.path for place in purged.elsewhere}
     assert not (project / "servers.json").exists()

@@ -43,23 +43,23 @@ def report(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     store = folder.store()
     texts = [chunk.text for chunk in store.chunks()][:70]
     store.close()
-    known = [{"query": " ".join(text.split()[3:9]), "evidence": text[:60]} for text in texts]
+    judged = [{"query": " ".join(text.split()[3:9]), "evidence": text[:60]} for text in texts]
     lines = [
-        *known,
+        *judged,
         {"query": "what nobody wrote", "evidence": "not to be found in any of the documents"},
     ]
     questions = project / "more.jsonl"
     questions.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     engine_here("import-judgments", str(project), str(questions))
     engine_here("run", str(project), "--only", "ingest,evaluate")
-    found = json.loads(engine_here("report", str(project), "--json").stdout)
-    return read_report(Path(found["folder"]))
+    printed = json.loads(engine_here("report", str(project), "--json").stdout)
+    return read_report(Path(printed["folder"]))
 
 
 def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(
     report: dict[str, Any],
 ) -> None:
-    said = {
+    verdicts = {
         part["kind"]: {
             gap["verdict"]
             for row in part["comparison"]["differences"].values()
@@ -67,8 +67,8 @@ def test_held_out_queries_of_the_documents_own_sentences_give_no_verdict(
         }
         for part in report["query_sets"]
     }
-    assert said["synthetic"] <= {"proves nothing", "no difference shown"}
-    assert "proves nothing" not in said["judged"] | said["document"]
+    assert verdicts["synthetic"] <= {"proves nothing", "no difference shown"}
+    assert "proves nothing" not in verdicts["judged"] | verdicts["document"]
 
 
 def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) -> None:
@@ -81,11 +81,16 @@ def test_the_gate_and_the_table_have_the_same_figures(report: dict[str, Any]) ->
         gate = gates[mode]  # type: ignore[index]
         table = tables[gate.rung]
         assert gate.queries == table.queries
-        (adapted,) = (one.difference for one in gate.candidates if one.name == name)
+        (adapted,) = (
+            candidate.difference for candidate in gate.candidates if candidate.name == name
+        )
         gap = table.gap(system, "weighted_base" if mode == "hybrid" else "base")
         assert adapted is not None
         assert gap is not None
-        figures = [[one.value, one.low, one.high, one.p_value] for one in (adapted, gap)]
+        figures = [
+            [difference.value, difference.low, difference.high, difference.p_value]
+            for difference in (adapted, gap)
+        ]
         assert figures[0] == pytest.approx(figures[1])
 
 
@@ -97,13 +102,13 @@ def test_the_page_begins_with_the_verdict_and_all_else_is_folded_up(report: dict
     )
     assert len(unfolded.split()) <= 1_500
     assert reading_ease(unfolded) >= 50
-    assert all(one.sentence in unfolded for one in verdict.modes)
+    assert all(mode.sentence in unfolded for mode in verdict.modes)
     assert not page.xpath("//table[not(ancestor::details)]")
     tables = tables_of(report)
     figures = [
-        f"{tables[one.kind].systems[bar.system]['ndcg@10'].value:.1f}"
-        for one in verdict.modes
-        for bar in one.bars
+        f"{tables[mode.kind].systems[bar.system]['ndcg@10'].value:.1f}"
+        for mode in verdict.modes
+        for bar in mode.bars
     ]
     assert figures
     assert page.xpath("//div[@class='bars']/b/text()") == figures
@@ -157,32 +162,32 @@ def describes(key: Path_, unit: str, path: Path_, value: Any) -> bool:
 
 def test_report_json_is_what_its_page_describes(report) -> None:
     described = documented()
-    found = list(leaves(report))
+    values = list(leaves(report))
     assert len(described) > 150
     strange = {
         path
-        for path, value in found
+        for path, value in values
         if not any(describes(*entry, path, value) for entry in described.items())
     }
     assert not strange
-    seen = {
+    paths = {
         path
-        for path, value in found
+        for path, value in values
         if value is not None or path[-1] in ("needed", "p_value", "rung", "excluded_by", "share")
     }
     # A tiny model's adapter need not change a ranking.
     changes = [("query_sets", "[]", "changes", way, "[]") for way in ("better", "worse")]
-    seen |= {(*path, part.name) for path in changes for part in dataclasses.fields(Change)}
+    paths |= {(*path, part.name) for path in changes for part in dataclasses.fields(Change)}
     lists = [(*path, which, "[]") for path in changes for which in ("hits_before", "hits_after")]
-    seen |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
-    empty = {path for path, value in found if value == []}
+    paths |= {(*path, part.name) for path in lists for part in dataclasses.fields(FoundHit)}
+    empty = {path for path, value in values if value == []}
     absent = ("decision", "reranker", "expectation", "preferences")
-    undecided = {path for path, value in found if value is None and path[-1] in absent}
+    undecided = {path for path, value in values if value is None and path[-1] in absent}
     missing = [
         key
         for key, unit in described.items()
         if not any(fits(key[: len(path)], path) for path in undecided)
-        and not any(fits(key, path[: len(key)] if unit == "any" else path) for path in seen)
+        and not any(fits(key, path[: len(key)] if unit == "any" else path) for path in paths)
         and not any(
             key[-n:] == ("[]",) * n and fits(key[:-n], path) for n in (1, 2) for path in empty
         )
@@ -220,7 +225,7 @@ def told_texts(report: dict[str, Any]) -> list[str]:
     return sorted(quoted, key=len, reverse=True)
 
 
-def shown(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def numbers_on_page(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Numbers in the text of the page with the text that they stand in, without its own words
     and quoted texts.
     """
@@ -228,17 +233,17 @@ def shown(page: str, report: dict[str, Any]) -> Iterator[tuple[str, str]]:
     words = own_words()
     quoted = told_texts(report)
     sentences, names = (
-        [text for text in quoted if (len(text) > 40) is wanted] for wanted in (True, False)
+        [text for text in quoted if (len(text) > 40) is long] for long in (True, False)
     )
     whole = {" ".join(str(value).split()) for _, value in leaves(report) if isinstance(value, str)}
     for node in body.xpath(".//text()[not(ancestor::*[@id='tick'])]"):
         text = rest = " ".join(node.split())
         if text in whole:
             continue
-        for known in itertools.chain(sentences, words, names):
-            rest = rest.replace(" ".join(known.split()), " ")
-        for found in NUMBER.finditer(rest):
-            yield found[0], text
+        for passage in itertools.chain(sentences, words, names):
+            rest = rest.replace(" ".join(passage.split()), " ")
+        for number in NUMBER.finditer(rest):
+            yield number[0], text
 
 
 def roundings(report: dict[str, Any]) -> set[str]:
@@ -291,13 +296,15 @@ def marked(report: dict[str, Any]) -> dict[str, Any]:
 )
 def test_every_number_on_the_page_stands_in_report_json(report, change) -> None:
     changed = change(report)
-    known = roundings(changed)
-    numbers = list(shown(render(changed), changed))
+    rounded = roundings(changed)
+    numbers = list(numbers_on_page(render(changed), changed))
     assert len(numbers) > 500
-    assert not {number: text for number, text in numbers if number not in known}
+    assert not {number: text for number, text in numbers if number not in rounded}
 
 
 def test_a_number_that_is_not_in_report_json_is_noticed(report) -> None:
     page = render(marked(report)).replace("queries measured", "queries measured in 12.5 ways", 1)
-    known = roundings(marked(report))
-    assert [number for number, _ in shown(page, report) if number not in known] == ["12.5"]
+    rounded = roundings(marked(report))
+    assert [number for number, _ in numbers_on_page(page, report) if number not in rounded] == [
+        "12.5"
+    ]

@@ -21,7 +21,7 @@ QUERY = "leave of absence"
 
 def state(project: Path) -> str:
     stages = json.loads(engine_here("status", str(project), "--json").stdout)["stages"]
-    return str(next(one["state"] for one in stages if one["stage"] == "evaluate"))
+    return str(next(stage["state"] for stage in stages if stage["stage"] == "evaluate"))
 
 
 def test_a_reranker_is_measured_and_used_on_request(project: Path, tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_a_reranker_is_measured_and_used_on_request(project: Path, tmp_path: Pat
         "hybrid",
         20.0,
     ), "random weights prove nothing"
-    found = read_report(project / evaluation.folder)["reranker"]
-    assert (found["name"], found["in_use"], found["passages"]) == ("reranker", False, 100)
-    assert found["decision"]["candidates"][0]["name"] == "reranked"
+    measured = read_report(project / evaluation.folder)["reranker"]
+    assert (measured["name"], measured["in_use"], measured["passages"]) == ("reranker", False, 100)
+    assert measured["decision"]["candidates"][0]["name"] == "reranked"
     assert (
         json.loads(engine_here("search", str(project), QUERY, "--json").stdout)["reranked"] is None
     )
@@ -53,9 +53,9 @@ def test_a_reranker_is_measured_and_used_on_request(project: Path, tmp_path: Pat
     assert state(project) == "stale", "another time is another comparison"
     folder.change_settings({"search.rerank_seconds": 20.0})
     assert state(project) == "done"
-    asked = json.loads(
+    answer = json.loads(
         engine_here("search", str(project), QUERY, "--json", "--rerank", "--passages").stdout
     )
-    assert asked["reranked"]["passages"] > 10
-    scores = [hit["rerank_score"] for hit in asked["hits"]]
+    assert answer["reranked"]["passages"] > 10
+    scores = [hit["rerank_score"] for hit in answer["hits"]]
     assert scores == sorted(scores, reverse=True)

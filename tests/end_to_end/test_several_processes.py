@@ -91,16 +91,16 @@ def launched(launcher: str, *arguments: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def check_same_training(one: Path, other: Path, model: Path) -> None:
+def check_same_training(first: Path, other: Path, model: Path) -> None:
     """Assert that the adapters of two projects with the same documents were trained alike."""
-    documents = sorted((one / "documents").rglob("*.md"))[:20]
+    documents = sorted((first / "documents").rglob("*.md"))[:20]
     texts = [path.read_text(encoding="utf-8")[:400] for path in documents]
-    (ours,) = (one / "adapters").iterdir()
+    (ours,) = (first / "adapters").iterdir()
     (theirs,) = (other / "adapters").iterdir()
     check_same_encoder(resolve_model(str(model)), ours, theirs, texts)
 
 
-def told(project: Path, kind: type[Event]) -> list[Any]:
+def read_events(project: Path, kind: type[Event]) -> list[Any]:
     newest = max((project / "runs").iterdir())
     return [event for event, _ in read(newest / "events.jsonl", 0) if isinstance(event, kind)]
 
@@ -115,16 +115,18 @@ def test_two_launched_processes_train_the_projects_adapter(
         pytest.skip("accelerate is not installed")
     alone, both = (Path(shutil.copytree(ranked, tmp_path / name)) for name in ("alone", "both"))
     engine("train", str(alone))
-    done = launched(launcher, "train", str(both))
-    assert done.returncode == 0, done.stderr
+    completed = launched(launcher, "train", str(both))
+    assert completed.returncode == 0, completed.stderr
     check_same_training(alone, both, tiny_model)
-    assert len(told(both, RunStarted)) == 1
-    assert len(told(both, StageFinished)) == 1
-    assert [event.value for event in told(both, Choice) if event.setting == "processes"] == ["2"]
+    assert len(read_events(both, RunStarted)) == 1
+    assert len(read_events(both, StageFinished)) == 1
+    assert [event.value for event in read_events(both, Choice) if event.setting == "processes"] == [
+        "2"
+    ]
     # What is up to date is not trained again, and the second process does not wait for it.
     again = launched(launcher, "train", str(both))
     assert again.returncode == 0, again.stderr
-    assert told(both, StageSkipped)
+    assert read_events(both, StageSkipped)
 
 
 @pytest.mark.slow
@@ -137,26 +139,26 @@ def test_a_launch_that_is_cancelled_ends_without_a_traceback(ranked: Path, tmp_p
     with ThreadPoolExecutor() as pool:
         launch = pool.submit(launched, "torchrun", "train", str(project))
         end = time.monotonic() + 120
-        while not (list((project / "runs").glob("*")) and told(project, TrainStep)):
+        while not (list((project / "runs").glob("*")) and read_events(project, TrainStep)):
             assert time.monotonic() < end, "no step was trained"
             assert not launch.done(), launch.result().stderr
             time.sleep(0.2)
         engine("cancel", str(project))
-        done = launch.result(timeout=120)
-    assert "Traceback" not in done.stdout + done.stderr
-    assert "ChildFailedError" not in done.stderr
-    assert done.returncode == 0
-    assert told(project, TrainStep)[-1].step < 5000
-    assert not told(project, StageFailed)
-    (finished,) = told(project, RunFinished)
+        completed = launch.result(timeout=120)
+    assert "Traceback" not in completed.stdout + completed.stderr
+    assert "ChildFailedError" not in completed.stderr
+    assert completed.returncode == 0
+    assert read_events(project, TrainStep)[-1].step < 5000
+    assert not read_events(project, StageFailed)
+    (finished,) = read_events(project, RunFinished)
     assert finished.state == "cancelled"
 
 
 @pytest.mark.slow
 def test_an_error_of_the_leader_ends_the_launch(tmp_path: Path) -> None:
-    done = launched("torchrun", "train", str(tmp_path / "nowhere"))
-    assert done.returncode != 0
-    assert "nowhere" in done.stderr
+    completed = launched("torchrun", "train", str(tmp_path / "nowhere"))
+    assert completed.returncode != 0
+    assert "nowhere" in completed.stderr
 
 
 def node(
@@ -195,9 +197,9 @@ def node(
         *arguments,
     ]
     pipe = subprocess.PIPE
-    given = environment() | {"OMP_NUM_THREADS": "1"}
+    variables = environment() | {"OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command, env=given, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        command, env=variables, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
 
 
@@ -231,11 +233,13 @@ def test_a_machine_that_has_neither_project_nor_model_helps_to_train(
     for rank, (project, without) in enumerate(((both, None), (tmp_path / "nowhere", tiny_model))):
         options = ["--nnodes", "2", "--node-rank", str(rank), "--rdzv-backend", "static"]
         launches.append(node(port, "train", str(project), options=options, without=without))
-    for one in launches:
-        assert one.communicate(timeout=240)[1].count("Traceback") == 0
-    assert [one.returncode for one in launches] == [0, 0]
+    for process in launches:
+        assert process.communicate(timeout=240)[1].count("Traceback") == 0
+    assert [launch.returncode for launch in launches] == [0, 0]
     check_same_training(alone, both, tiny_model)
-    assert [event.value for event in told(both, Choice) if event.setting == "processes"] == ["2"]
+    assert [event.value for event in read_events(both, Choice) if event.setting == "processes"] == [
+        "2"
+    ]
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -269,12 +273,14 @@ def test_a_training_goes_on_with_fewer_machines_from_its_checkpoint(
         follower = follower or next(
             (child.pid for child in processes_of(launches) if child.environ().get("RANK") == "1"), 0
         )
-    (lost,) = (one for one in launches if follower in {child.pid for child in processes_of([one])})
-    (left,) = (one for one in launches if one is not lost)
+    (lost,) = (
+        launch for launch in launches if follower in {child.pid for child in processes_of([launch])}
+    )
+    (remaining,) = (launch for launch in launches if launch is not lost)
     os.killpg(lost.pid, signal.SIGKILL)
     os.kill(follower, signal.SIGKILL)
-    said = left.communicate(timeout=600)[1]
-    assert left.returncode == 0, said
+    output = remaining.communicate(timeout=600)[1]
+    assert remaining.returncode == 0, output
     lost.communicate()
     _, first, *_, last = sorted((both / "runs").iterdir())  # after the one that made it ready
     assert [
@@ -296,9 +302,9 @@ def processes_of(launches: Sequence[subprocess.Popen[str]]) -> list[psutil.Proce
     """The processes that launchers have started."""
     return [
         child
-        for one in launches
-        if one.poll() is None
-        for child in psutil.Process(one.pid).children()
+        for launch in launches
+        if launch.poll() is None
+        for child in psutil.Process(launch.pid).children()
     ]
 
 

@@ -71,14 +71,18 @@ def test_another_tokenizer_does_unless_chunks_keep_the_former(
 def test_how_long_texts_are_cut_or_padded_is_no_rule_of_a_tokenizer(
     tmp_path: Path, tiny_model: Path
 ) -> None:
-    own = tiny_model / "tokenizer.json"
-    rules = json.loads(own.read_text())
+    original = tiny_model / "tokenizer.json"
+    rules = json.loads(original.read_text())
     copy = tmp_path / "tokenizer.json"
     other = tmp_path / "other.json"
     cut = {"direction": "Right", "max_length": 64, "strategy": "LongestFirst", "stride": 0}
     copy.write_text(json.dumps({**rules, "truncation": cut}, indent=2))
     other.write_text(json.dumps({**rules, "normalizer": None}))
-    assert tokenizer_fingerprint(copy) == tokenizer_fingerprint(own) != tokenizer_fingerprint(other)
+    assert (
+        tokenizer_fingerprint(copy)
+        == tokenizer_fingerprint(original)
+        != tokenizer_fingerprint(other)
+    )
 
 
 def test_a_tokenizer_that_is_not_there(tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def encoder_of(project: Path) -> str:
 
 def scores(project: Path) -> dict[int, float]:
     """Of the chunks that are found by meaning."""
-    found = engine_here("search", str(project), QUERY, "--mode", "semantic", "--json").stdout
-    return {hit["chunk_id"]: hit["score"] for hit in json.loads(found)["hits"]}
+    output = engine_here("search", str(project), QUERY, "--mode", "semantic", "--json").stdout
+    return {hit["chunk_id"]: hit["score"] for hit in json.loads(output)["hits"]}
 
 
 def test_a_second_project_takes_no_room_for_it(
@@ -103,9 +103,11 @@ def test_a_second_project_takes_no_room_for_it(
 
     size = measure_purge(ProjectFolder(second))[1]
     assert size < total_size(second) + 1000, "the graph stays for the other project"
-    assert GRAPH not in {one.what for one in purge(ProjectFolder(second)).removed}
+    assert GRAPH not in {item.what for item in purge(ProjectFolder(second)).removed}
     assert machine.graphs == [graph]
-    (purged,) = [one for one in purge(ProjectFolder(machine.project)).removed if one.what == GRAPH]
+    (purged,) = [
+        item for item in purge(ProjectFolder(machine.project)).removed if item.what == GRAPH
+    ]
     assert (purged.path, purged.files) == (str(graph.parent), len(FILES))
     assert machine.graphs == []
 
@@ -124,8 +126,8 @@ def test_one_that_is_damaged_is_missed_by_nobody_and_written_again(
         shutil.rmtree(graph.parent)
     assert scores(machine.project) == pytest.approx(expected, abs=1e-4)
     assert not is_settled(index_of(machine.project))
-    done = engine_here("run", str(machine.project), "--json")
-    embedded = [json.loads(line) for line in done.stdout.splitlines()]
+    completed = engine_here("run", str(machine.project), "--json")
+    embedded = [json.loads(line) for line in completed.stdout.splitlines()]
     summaries = [event["summary"] for event in embedded if event["event"] == "stage_finished"]
     assert [summary["embedded"] for summary in summaries if "embedded" in summary] == [0]
     assert machine.graphs == [graph]
@@ -145,12 +147,12 @@ def test_a_bundle_holds_it_and_needs_neither_the_data_folder_nor_the_model(
     monkeypatch.setenv(DATA, str(tmp_path / "elsewhere"))
     model.rename(model.with_name("hidden"))
     try:
-        made = tmp_path / "made"
-        engine_here("unbundle", str(tmp_path / "file.bundle"), str(made))
-        index = index_of(made)
+        unpacked = tmp_path / "made"
+        engine_here("unbundle", str(tmp_path / "file.bundle"), str(unpacked))
+        index = index_of(unpacked)
         assert {path.name for path in (index / FOLDER).iterdir()} == {*FILES}
         assert is_settled(index)
-        assert scores(made) == expected
+        assert scores(unpacked) == expected
     finally:
         model.with_name("hidden").rename(model)
     assert not list(tmp_path.glob(f"elsewhere/**/{MODEL}"))
@@ -176,7 +178,7 @@ def test_a_purge_leaves_no_former_place_of_a_moved_project(machine: Machine) -> 
     moved = machine.project.rename(machine.project.with_name("renamed"))
     engine_here("embed", str(moved), "--force")
     records = machine.data / "bmembed" / "query-encoders" / "projects"
-    assert {json.loads(one.read_text()) for one in records.iterdir()} == {
+    assert {json.loads(record.read_text()) for record in records.iterdir()} == {
         str(machine.project),
         str(moved),
     }

@@ -98,7 +98,7 @@ def reader(project: ProjectFolder, group: int, mode: str, times: int) -> subproc
     """A process of another user's that searches so many times when it is told to, or until it is
     told to stop for 0.
     """
-    made = subprocess.Popen(
+    process = subprocess.Popen(
         [
             sys.executable,
             "-c",
@@ -115,29 +115,29 @@ def reader(project: ProjectFolder, group: int, mode: str, times: int) -> subproc
         env=environment(),
         cwd="/",
     )
-    assert made.stdout
-    assert made.stdout.readline() == "ready\n"
-    return made
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    return process
 
 
-def tell(one: subprocess.Popen[str]) -> None:
-    assert one.stdin
-    one.stdin.write("\n")
-    one.stdin.flush()
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
 
 
-def answers(one: subprocess.Popen[str]) -> list[Any]:
-    assert one.stdout
-    found: list[Any] = json.loads(one.stdout.readline())
-    one.wait(60)
-    return found
+def answers(process: subprocess.Popen[str]) -> list[Any]:
+    assert process.stdout
+    searches: list[Any] = json.loads(process.stdout.readline())
+    process.wait(60)
+    return searches
 
 
 def tree(folder: Path) -> dict[str, tuple[int, int, int]]:
     return {
-        str(path): (one.st_mtime_ns, one.st_size, one.st_mode)
+        str(path): (status.st_mtime_ns, status.st_size, status.st_mode)
         for path in folder.rglob("*")
-        for one in [path.lstat()]
+        for status in [path.lstat()]
     }
 
 
@@ -164,54 +164,54 @@ def test_one_who_may_only_read_searches_and_leaves_nothing(
     else:
         store = None
     try:
-        one = reader(shared, GROUP, mode, 2)
+        process = reader(shared, GROUP, mode, 2)
         before = tree(shared.path)
-        tell(one)
-        found = answers(one)
+        tell(process)
+        searches = answers(process)
         assert tree(shared.path) == before
     finally:
         if store:
             store.close()
     hits = [[hit["path"], hit["snippet"]] for hit in expected["hits"]]
-    assert found == [hits, hits]
+    assert searches == [hits, hits]
     assert len(hits) == 12
 
 
 def test_one_outside_the_group_reads_nothing(shared: ProjectFolder) -> None:
-    one = reader(shared, STRANGER, "bm25", 1)
-    tell(one)
-    (found,) = answers(one)
-    assert isinstance(found, dict)
-    assert "harbour" not in json.dumps(found)
+    process = reader(shared, STRANGER, "bm25", 1)
+    tell(process)
+    (error,) = answers(process)
+    assert isinstance(error, dict)
+    assert "harbour" not in json.dumps(error)
 
 
 @pytest.mark.parametrize("mode", ["bm25", "hybrid"])
 def test_readers_see_whole_states_while_a_run_writes(shared: ProjectFolder, mode: str) -> None:
     readers = [reader(shared, GROUP, mode, 0) for _ in range(3)]
-    for one in readers:
-        tell(one)
-        assert one.stdout
-        assert one.stdout.readline() == "searched\n"
+    for process in readers:
+        tell(process)
+        assert process.stdout
+        assert process.stdout.readline() == "searched\n"
     for turn in (1, 2):
         write(shared.path.parent, turn)
         engine_here(
             "run", str(shared.path), *(("--only", "ingest,index") if mode == "bm25" else ())
         )
-    seen = set()
-    for one in readers:
-        tell(one)  # of its end
+    states = set()
+    for process in readers:
+        tell(process)  # of its end
         turns: set[int] = set()
-        for found in answers(one):
-            assert isinstance(found, list), found
+        for hits in answers(process):
+            assert isinstance(hits, list), hits
             turns = set()
-            for path, snippet in found:
+            for path, snippet in hits:
                 number = snippet.split(" ")[1]
                 turn = snippet.split(" ")[4].rstrip(".")
                 assert path == f"{number}.txt"
                 turns.add(int(turn))
-            seen |= turns
+            states |= turns
         assert turns == {2}  # the last search began after the run
-    assert 0 in seen
-    assert seen <= {0, 1, 2}
+    assert 0 in states
+    assert states <= {0, 1, 2}
     with closing(shared.store()) as store:
         assert store.counts()["documents"] == 12

@@ -69,7 +69,7 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     )
     assert report["settings"]["encoder"]["small_model"] == str(small)
     decision = report["selection"]["semantic"]["decision"]
-    assert (decision["reference"], [found["name"] for found in decision["candidates"]]) == (
+    assert (decision["reference"], [candidate["name"] for candidate in decision["candidates"]]) == (
         "base",
         ["interpolated-0.5", "adapted"],
     )
@@ -88,9 +88,9 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
             replace(evaluation, info=replace(evaluation.info, semantic=in_use, hybrid=in_use))
         )
     base = encoder_source(folder.settings().encoder).vectors_fingerprint(256)
-    kept = len(VectorCache(project / "cache" / base, 32, reading=True))
+    stored = len(VectorCache(project / "cache" / base, 32, reading=True))
     stage_here(project, "embed")
-    assert len(VectorCache(project / "cache" / base, 32, reading=True)) == kept
+    assert len(VectorCache(project / "cache" / base, 32, reading=True)) == stored
     with closing(folder.store()) as store:
         vectors = store.artifact(VectorsInfo)
         chunks = store.chunks()
@@ -105,10 +105,10 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     assert isinstance(encoder, AugmentedEncoder)
     index = VectorIndex.open(folder.folder_of(vectors))
     keys, rows = index.stored()
-    own = encoder.encode_chunks([chunk.embedded_text for chunk in chunks])
+    expected = encoder.encode_chunks([chunk.embedded_text for chunk in chunks])
     np.testing.assert_array_equal(keys, [chunk.id for chunk in chunks])
-    np.testing.assert_allclose(rows.astype(np.float32), own, atol=2e-3)  # float16
-    order = np.argsort(-(own @ encoder.encode_queries([QUERY])[0]), kind="stable")[:5]
+    np.testing.assert_allclose(rows.astype(np.float32), expected, atol=2e-3)  # float16
+    order = np.argsort(-(expected @ encoder.encode_queries([QUERY])[0]), kind="stable")[:5]
     answer = ask_once(folder, request(1, "search", query=QUERY, mode="semantic", top=5))
     assert [hit["chunk_id"] for hit in answer["result"]["hits"]] == [
         chunks[row].id for row in order
@@ -116,18 +116,18 @@ def test_from_training_to_search_and_export(project: Path, tmp_path: Path) -> No
     hits = [chunks[row].id for row in order]
     moved = ask_once(folder, request(2, "explain", query=QUERY, chunk_ids=hits))["result"]
     assert (moved["in_use"], moved["note"]) == ("interpolated-0.5", "")
-    assert all(found["base_rank"] for found in moved["chunks"].values())
+    assert all(chunk["base_rank"] for chunk in moved["chunks"].values())
 
     # The small model's adapter can be taken away, the black box cannot.
-    taken = tmp_path / "taken"
-    exported = export_project(folder, taken, ["adapter"])
+    target = tmp_path / "taken"
+    exported = export_project(folder, target, ["adapter"])
     assert exported is not None
-    card = (taken / "adapter" / "README.md").read_text()
+    card = (target / "adapter" / "README.md").read_text()
     geometry = read_geometry(adapter)
     assert isinstance(geometry, OwnLengths)
     assert 0 < geometry.small_scale < 1
     assert f"{geometry.small_scale}" in card
-    assert read_geometry(taken / "adapter") == geometry
+    assert read_geometry(target / "adapter") == geometry
     with pytest.raises(UsageError) as refused:
         export_project(folder, tmp_path / "refused", ["model"])
     assert refused.value.code == "encoder-not-exportable"

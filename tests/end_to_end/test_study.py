@@ -32,8 +32,8 @@ SMALL = (
 
 
 def study(*arguments: str) -> tuple[dict[str, Any], str]:
-    done = engine_here("study", *arguments, *SMALL, "--json")
-    return json.loads(done.stdout), done.stderr
+    completed = engine_here("study", *arguments, *SMALL, "--json")
+    return json.loads(completed.stdout), completed.stderr
 
 
 def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(
@@ -42,33 +42,31 @@ def test_a_study_trains_what_is_missing_and_leaves_the_project_as_it_is(
     before = (project / "project.toml").read_bytes()
     by_hand = ProjectFolder(Path(shutil.copytree(project, tmp_path / "by-hand")))
     first, _ = study("bmembed-t6", str(project))
-    (kept,) = project.glob("sweep/*/cells/*.json")
-    finished = kept.read_bytes(), kept.stat().st_mtime_ns
+    (cell,) = project.glob("sweep/*/cells/*.json")
+    finished = cell.read_bytes(), cell.stat().st_mtime_ns
     figures = json.loads(finished[0])["rows"]
     for system in ("base", "adapted"):
         assert figures[f"{system}, whitened"]["isotropy I_A"] > figures[system]["isotropy I_A"]
         assert set(figures[f"{system}, PCA"]["accuracy@5"]) == {"value", "low", "high"}
-    found, told = study("bmembed-t7", str(project))
-    assert numbers(told.splitlines()[0])[:3] == [
+    page, messages = study("bmembed-t7", str(project))
+    assert numbers(messages.splitlines()[0])[:3] == [
         2,
         1,
         1,
     ], "cells, those to train, those finished before"
-    assert (kept.read_bytes(), kept.stat().st_mtime_ns) == finished
-    assert [row["label"] for row in found["rows"]] == ["ListNet · BMEmbed", "ListMLE · BMEmbed"]
-    assert first["rows"][1]["values"]["hit@4"] == found["rows"][0]["values"]["hit@4"]
+    assert (cell.read_bytes(), cell.stat().st_mtime_ns) == finished
+    assert [row["label"] for row in page["rows"]] == ["ListNet · BMEmbed", "ListMLE · BMEmbed"]
+    assert first["rows"][1]["values"]["hit@4"] == page["rows"][0]["values"]["hit@4"]
     assert (project / "project.toml").read_bytes() == before
     assert html.parse(project / "studies" / "bmembed-t7.html").xpath("//td[@class='n']")
     assert json.loads((project / "studies" / "bmembed-t7.json").read_text())["finished"] == 2
-    by_hand.change_settings(
-        {**found["cells"][0]["changes"], "evaluation.interpolation_weights": []}
-    )
+    by_hand.change_settings({**page["cells"][0]["changes"], "evaluation.interpolation_weights": []})
     engine_here("run", str(by_hand.path), "--only", "rank,train,evaluate")
     adapted = json.loads(engine_here("report", str(by_hand.path), "--json").stdout)["tables"][
         "judged"
     ]["systems"]["adapted"]
     for name in ("hit@1", "hit@4", "hit@10"):
-        assert found["rows"][0]["values"][name] == adapted[name]
+        assert page["rows"][0]["values"][name] == adapted[name]
 
 
 def test_mafin_is_measured_next_to_the_project_s_encoder(project: Path, tmp_path: Path) -> None:
@@ -76,8 +74,8 @@ def test_mafin_is_measured_next_to_the_project_s_encoder(project: Path, tmp_path
     beside = ("--set", f"encoder.small_model={small}", "--set", "training.epochs=1")
     code = engine_here("study", "mafin-t1", str(project), check=False).returncode
     assert code == DatasetError.exit_code, "there is no small model"
-    found, _ = study("mafin-t1", str(project), *beside)
-    rows = {row["system"]: row["values"] for row in found["rows"]}
+    page, _ = study("mafin-t1", str(project), *beside)
+    rows = {row["system"]: row["values"] for row in page["rows"]}
     assert list(rows) == [
         "Black-box model",
         "Augmenting model",
@@ -92,21 +90,23 @@ def test_mafin_is_measured_next_to_the_project_s_encoder(project: Path, tmp_path
     assert rows["Mafin"]["Δ recall@5"]["value"] == pytest.approx(
         rows["Mafin"]["recall@5"]["value"] - rows["Black-box model"]["recall@5"]["value"]
     )
-    other, told = study("mafin-t3", str(project), *beside)
-    assert "0 to train" in told.splitlines()[0]
+    other, messages = study("mafin-t3", str(project), *beside)
+    assert "0 to train" in messages.splitlines()[0]
     assert [row["system"] for row in other["rows"]] == ["λ-Mafin", "Mafin"]
     assert other["rows"][1]["values"]["recall@3"] == rows["Mafin"]["recall@3"]
 
 
 def test_all_studies_in_one_go(project: Path) -> None:
-    given = ("--set", "training.epochs=1", "--dry-run")
-    done = engine_here("study", "all", str(project), *SMALL, *given)
+    options = ("--set", "training.epochs=1", "--dry-run")
+    completed = engine_here("study", "all", str(project), *SMALL, *options)
     listed = [row["name"] for row in json.loads(engine_here("study", "--list", "--json").stdout)]
-    left_out = {line.split()[0] for line in done.stderr.splitlines() if " is left out: " in line}
+    left_out = {
+        line.split()[0] for line in completed.stderr.splitlines() if " is left out: " in line
+    }
     assert left_out == {"bmembed-t8", *(name for name in listed if name.startswith("mafin"))}
-    plans = json.loads(engine_here("study", "all", str(project), *SMALL, *given, "--json").stdout)
+    plans = json.loads(engine_here("study", "all", str(project), *SMALL, *options, "--json").stdout)
     assert {plan["name"] for plan in plans} == {*listed} - left_out
-    announced = re.findall(r"^(\d+) cells?: ", done.stderr, re.MULTILINE)
+    announced = re.findall(r"^(\d+) cells?: ", completed.stderr, re.MULTILINE)
     cell_counts = [len(plan["cells"]) for plan in plans]
     assert [int(count) for count in announced] == [count for count in cell_counts if count]
 
@@ -125,8 +125,8 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
     listed = json.loads(engine_here("study", "--list", str(data), "--json").stdout)
     assert {row["to_do"] for row in listed} == {None}, "there is no project of it yet"
-    found, _ = study("domain-t1", str(data), "--output", str(output))
-    (row,) = found["rows"]
+    page, _ = study("domain-t1", str(data), "--output", str(output))
+    (row,) = page["rows"]
     assert (row["values"]["evaluation queries"], row["values"]["documents"]) == (2, 3)
     assert row["values"]["training queries"] > row["values"]["held-out queries"] > 0
     assert (output / "domain-t1.html").is_file()
@@ -137,11 +137,11 @@ def test_a_study_of_a_beir_folder(tiny_model: Path, tmp_path: Path) -> None:
     assert answers == [" ".join(text[:200].split()) for text in texts[:2]]
     second = shutil.copytree(data, tmp_path / "second" / "data")
     both, _ = study("domain-t1", str(data), str(second))
-    folders = {one["folder"] for one in both["sets"]}
+    folders = {query_set["folder"] for query_set in both["sets"]}
     both, _ = study("domain-t1", str(data), str(second), "--output", str(output))
     assert both["mean"]["rows"][0]["values"]["documents"] == 3
     assert json.loads((output / "domain-t1.json").read_text())["project"] == "mean of 2"
-    folders |= {one["folder"] for one in both["sets"]}
+    folders |= {query_set["folder"] for query_set in both["sets"]}
     assert len(folders) == 4, "each has a page of its own"
 
 
@@ -163,10 +163,10 @@ def test_queries_of_a_beir_folder_and_how_they_are_made_may_be_given(tmp_path: P
     (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\n")
     (data / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td2\t1\n")
 
-    def queries_of(*given: str) -> int:
-        found, notes = study("bmembed-t1", str(data), *given)
+    def queries_of(*options: str) -> int:
+        page, notes = study("bmembed-t1", str(data), *options)
         assert "cell" not in notes, "it has no trainings"
-        return int(found["rows"][0]["values"]["synthesized queries"])
+        return int(page["rows"][0]["values"]["synthesized queries"])
 
     usual = queries_of()
     assert queries_of("--queries", str(data / "qrels" / "train.tsv")) == 2
@@ -200,8 +200,8 @@ def test_a_server_as_base_model_has_rows_of_its_own_and_no_key(
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
     with serving(lambda *_: "", embed) as server:
         named = ("--model", f"{server.url}#small-3", "--model", str(tiny_model))
-        found, _ = study("bmembed-t6", str(project), *named)
-    rows = {(row["model"], row["system"]): row for row in found["rows"]}
+        page, _ = study("bmembed-t6", str(project), *named)
+    rows = {(row["model"], row["system"]): row for row in page["rows"]}
     assert list(rows)[:2] == [("small-3", "Base"), ("small-3", "BMEmbed")]
     assert rows["small-3", "Base"]["values"]["hit@10"]["value"] >= 0
     assert rows["small-3", "BMEmbed"]["values"]["hit@10"] is None

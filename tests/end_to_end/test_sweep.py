@@ -47,24 +47,24 @@ def state(path: Path) -> tuple[object, ...]:
     """What must not change: settings, artifacts, queries and what search finds."""
     project = Project.open(path)
     store = project.folder.store()
-    kept = (store.artifacts(), store.queries(), store.judged())
+    records = (store.artifacts(), store.queries(), store.judged())
     store.close()
     hits = [(hit.chunk_id, hit.score) for hit in project.search("freezer door left open").hits]
     project.close()
-    return (path / "project.toml").read_bytes(), kept, hits
+    return (path / "project.toml").read_bytes(), records, hits
 
 
-def told(found: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def without_times(page: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     """All cells and rows without what depends on the clock."""
-    for row in found["rows"]:
+    for row in page["rows"]:
         row["values"].pop("training seconds", None)
-    return [{**cell, "seconds": None} for cell in found["cells"]], found["rows"]
+    return [{**cell, "seconds": None} for cell in page["cells"]], page["rows"]
 
 
 def steps_told(copy: Path) -> list[int]:
     newest = max((copy / "runs").iterdir())
-    told = (event for event, _ in events.read(newest / "events.jsonl"))
-    return [event.step for event in told if isinstance(event, events.TrainStep)]
+    logged = (event for event, _ in events.read(newest / "events.jsonl"))
+    return [event.step for event in logged if isinstance(event, events.TrainStep)]
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def start() -> Iterator[Start]:
     for run in begun:
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(run.pid)
-            for one in (*process.children(recursive=True), process):
-                one.terminate()
+            for started in (*process.children(recursive=True), process):
+                started.terminate()
 
 
 def until_second_cell_has_a_checkpoint(project: Path, run: subprocess.Popen[str]) -> Path:
@@ -106,11 +106,11 @@ def until_second_cell_has_a_checkpoint(project: Path, run: subprocess.Popen[str]
 
 
 def test_a_dry_run_lists_the_cells_and_makes_nothing(project: Path) -> None:
-    done = engine_here("sweep", str(project), *AXES, "--dry-run")
-    assert numbers(done.stderr) == [2, 2, 120, 2], "cells, those to train, steps, evaluations"
-    assert done.stdout.splitlines()[0].split("  ")[1:] == ["1", "objective infonce", "[to do]"]
-    found = json.loads(engine_here("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
-    assert [cell["state"] for cell in found["cells"]] == ["to do", "to do"]
+    completed = engine_here("sweep", str(project), *AXES, "--dry-run")
+    assert numbers(completed.stderr) == [2, 2, 120, 2], "cells, those to train, steps, evaluations"
+    assert completed.stdout.splitlines()[0].split("  ")[1:] == ["1", "objective infonce", "[to do]"]
+    plan = json.loads(engine_here("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
+    assert [cell["state"] for cell in plan["cells"]] == ["to do", "to do"]
     assert not (project / "sweep").exists()
     code, error = error_of("sweep", str(project), "--grid", "training.k=3")
     assert (code, error["code"], "ranking.k" in error["to_do"]) == (2, "settings-unknown-key", True)
@@ -127,32 +127,34 @@ def test_a_killed_sweep_goes_on_where_it_was(start: Start, project: Path, tmp_pa
     for pid in (run.pid, child):
         psutil.Process(pid).kill()
     run.communicate(timeout=60)
-    (done,) = project.glob("sweep/*/cells/*.json")
-    finished = done.read_bytes(), done.stat().st_mtime_ns
+    (finished_cell,) = project.glob("sweep/*/cells/*.json")
+    finished = finished_cell.read_bytes(), finished_cell.stat().st_mtime_ns
     assert state(project) == before
     engine("import-judgments", str(project), str(_question(tmp_path)))
-    left = json.loads(engine("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
-    assert ([cell["state"] for cell in left["cells"]], left["to_do"]) == (["done", "to do"], 1)
+    plan = json.loads(engine("sweep", str(project), *AXES, "--dry-run", "--json").stdout)
+    assert ([cell["state"] for cell in plan["cells"]], plan["to_do"]) == (["done", "to do"], 1)
     again = engine("sweep", str(project), *AXES, "--json")
     assert "--force" in again.stderr, "the judged queries have changed since it began"
-    assert (done.read_bytes(), done.stat().st_mtime_ns) == finished
-    found = json.loads(again.stdout)
-    assert told(found) == told(json.loads(engine("sweep", str(unbroken), *AXES, "--json").stdout))
-    assert found["finished"] == 2
-    assert [row["label"] for row in found["rows"]] == [
+    assert (finished_cell.read_bytes(), finished_cell.stat().st_mtime_ns) == finished
+    page = json.loads(again.stdout)
+    assert without_times(page) == without_times(
+        json.loads(engine("sweep", str(unbroken), *AXES, "--json").stdout)
+    )
+    assert page["finished"] == 2
+    assert [row["label"] for row in page["rows"]] == [
         "BM25",
         "base",
         "objective infonce",
         "objective listnet",
     ]
-    assert {"ndcg@10", "held-out ndcg@10"} <= set(found["columns"])
-    assert all(row["values"]["Δ held-out ndcg@10"]["verdict"] for row in found["rows"][2:])
+    assert {"ndcg@10", "held-out ndcg@10"} <= set(page["columns"])
+    assert all(row["values"]["Δ held-out ndcg@10"]["verdict"] for row in page["rows"][2:])
     assert not copy.exists(), "a finished sweep needs no copy"
     engine("sweep", str(project), "--grid", "search.top=3", check=False)
     assert state(project)[0] == before[0]
     assert state(project)[2] == before[2]
     engine("index", str(project))
-    assert (Path(found["folder"]) / f"{found['name']}.html").is_file(), (
+    assert (Path(page["folder"]) / f"{page['name']}.html").is_file(), (
         "the next run tidied the report away"
     )
 
@@ -174,11 +176,11 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(
     reached = int(
         max(path.name for path in copy.glob("checkpoints/*/step-*")).removeprefix("step-")
     )
-    done = start(project, *AXES[:-2], *LONG)
+    sweep = start(project, *AXES[:-2], *LONG)
     deadline = time.monotonic() + WAIT
     newest = max((copy / "runs").iterdir())
     while not ((fresh := max((copy / "runs").iterdir())) != newest and steps_told(copy)):
-        assert done.poll() is None
+        assert sweep.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert min(steps_told(copy)) > reached, "the second cell began from its first step"
@@ -188,14 +190,14 @@ def test_a_half_trained_cell_resumes_and_what_cells_share_is_made_once(
         if isinstance(event, events.StageSkipped)
     ]
     assert skipped == ["rank"], "the rankings are those of the first cell"
-    shown, told_of_cells = done.communicate(timeout=WAIT)
-    assert done.returncode == 0, told_of_cells
+    output, told_of_cells = sweep.communicate(timeout=WAIT)
+    assert sweep.returncode == 0, told_of_cells
     (page,) = project.glob("studies/sweep-*.json")
-    found = json.loads(page.read_text())
-    assert found["finished"] == 2
-    assert {f"Δ {queries}ndcg@10" for queries in SETS.values()} <= set(found["columns"])
-    assert all(row["values"]["Δ held-out ndcg@10"]["verdict"] for row in found["rows"][2:])
-    assert str(page.with_suffix(".html")) in shown
+    content = json.loads(page.read_text())
+    assert content["finished"] == 2
+    assert {f"Δ {queries}ndcg@10" for queries in SETS.values()} <= set(content["columns"])
+    assert all(row["values"]["Δ held-out ndcg@10"]["verdict"] for row in content["rows"][2:])
+    assert str(page.with_suffix(".html")) in output
     assert figures(project)["in_use"], "the project's own report stands"
     assert not ProjectFolder(project).is_running()
 

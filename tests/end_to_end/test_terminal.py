@@ -25,37 +25,37 @@ from engine.project.folder import ProjectFolder
 QUESTION = "freezer door left open"
 
 
-def project_of(found: Terminal, name: str) -> Path:
-    return found.home / "bmembed" / "projects" / name
+def project_of(screen: Terminal, name: str) -> Path:
+    return screen.home / "bmembed" / "projects" / name
 
 
 @pytest.mark.parametrize("size", [(80, 24), pytest.param((200, 60), marks=pytest.mark.slow)])
 def test_from_the_first_start_to_a_hit(tmp_path: Path, size: tuple[int, int]) -> None:
     copy_documents(tmp_path / "papers", ("incidents",), 20)
-    with terminal(tmp_path / "home", size) as found:
-        found.start()
-        assert "Try the sample" in found.until("New project")
-        found.press("n")
-        found.until("Kept in")
-        found.type(str(tmp_path / "papers"))
-        found.until("papers")
-        found.press_until("Enter", "Read the documents")
-        found.press("Enter")
-        found.until(
+    with terminal(tmp_path / "home", size) as screen:
+        screen.start()
+        assert "Try the sample" in screen.until("New project")
+        screen.press("n")
+        screen.until("Kept in")
+        screen.type(str(tmp_path / "papers"))
+        screen.until("papers")
+        screen.press_until("Enter", "Read the documents")
+        screen.press("Enter")
+        screen.until(
             "make search better"
         )  # all is embedded: a run that goes on would be asked about at the end
-        found.type(QUESTION)
-        assert ".txt" in found.until(".txt · line")  # a hit's own path, not only what was typed
-        found.press("Down")
-        found.until("w why")
-        found.press("Enter")
-        found.until("lines in all")
-        found.press("Escape")
-        found.until(" hits · ")
-        found.press("C-q")
-        found.until_ended()
-        assert "Traceback" not in found.screen()
-    assert (project_of(found, "papers") / "project.toml").is_file()
+        screen.type(QUESTION)
+        assert ".txt" in screen.until(".txt · line")  # a hit's own path, not only what was typed
+        screen.press("Down")
+        screen.until("w why")
+        screen.press("Enter")
+        screen.until("lines in all")
+        screen.press("Escape")
+        screen.until(" hits · ")
+        screen.press("C-q")
+        screen.until_ended()
+        assert "Traceback" not in screen.screen()
+    assert (project_of(screen, "papers") / "project.toml").is_file()
 
 
 @pytest.mark.parametrize("way", ["line", pytest.param("kill", marks=pytest.mark.slow)])
@@ -64,7 +64,7 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
     copy_documents(tmp_path / "papers", ("incidents",), 3)
     with (
         serving(lambda _request, _number: Raw(wait=threading.Event())) as endpoint,
-        terminal(tmp_path / "home") as found,
+        terminal(tmp_path / "home") as screen,
     ):
         project = ProjectFolder.create(
             tmp_path / "p",
@@ -74,25 +74,25 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
             },
         )
         engine_here("run", str(project.path), "--only", "ingest,index")
-        found.start(str(project.path))
-        found.until("Keywords only")
+        screen.start(str(project.path))
+        screen.until("Keywords only")
         # in the search field a digit is typed, and Escape with a digit right behind it is Alt
         for _ in range(30):
-            found.press("Escape")
+            screen.press("Escape")
             time.sleep(1)
-            found.press("3")
+            screen.press("3")
             time.sleep(1)
-            if "which gets the" in found.screen():
+            if "which gets the" in screen.screen():
                 break
-        found.until("which gets the")
-        found.press("s")
+        screen.until("which gets the")
+        screen.press("s")
         end = time.monotonic() + 60
         while not endpoint.requests and time.monotonic() < end:
             time.sleep(0.1)
         working = processes_of(project.path)
         assert any("sample" in line for line in working.values())
         if way == "line":
-            found.cut()
+            screen.cut()
         else:
             os.kill(
                 next(pid for pid, line in working.items() if "bmembed_tui" in line), signal.SIGTERM
@@ -104,12 +104,12 @@ def test_what_works_for_the_app_alone_ends_with_it(tmp_path: Path, way: str) -> 
 
 def processes_of(project: Path) -> dict[int, list[str]]:
     """Processes that have the project in their command line, tmux apart."""
-    found = {}
+    processes = {}
     for process in psutil.process_iter(["cmdline"]):
         line = process.info["cmdline"] or []
         if str(project) in line and "tmux" not in line[0]:
-            found[process.pid] = line
-    return found
+            processes[process.pid] = line
+    return processes
 
 
 @pytest.mark.slow
@@ -119,20 +119,20 @@ def test_the_sample_through_a_lost_line(tmp_path: Path) -> None:
     lost in mid-training, the run goes on and is found again. It is held from outside while the
     app comes back, so that the test does not race with a quick training.
     """
-    with terminal(tmp_path / "home") as found:
-        project = project_of(found, "sample")
-        found.start()
+    with terminal(tmp_path / "home") as screen:
+        project = project_of(screen, "sample")
+        screen.start()
         offers = {
             "Try the sample": "Enter",
             "Read the documents": "Enter",
             "makes search better": "F2",
             "Adapt now": "Enter",
         }
-        for shown, key in offers.items():
-            found.until(shown)
-            found.press(key)
-        found.until(*(f"step {step} of" for step in range(2, 30)), seconds=300)
-        found.cut()
+        for text, key in offers.items():
+            screen.until(text)
+            screen.press(key)
+        screen.until(*(f"step {step} of" for step in range(2, 30)), seconds=300)
+        screen.cut()
 
         log = newest(project) / "events.jsonl"
         before = steps_in(log)
@@ -140,24 +140,24 @@ def test_the_sample_through_a_lost_line(tmp_path: Path) -> None:
         wait_until(lambda: steps_in(log)[-1] > before[-1], "a step after the line was lost")
         engine("pause", str(project))
         wait_until(lambda: '"event": "paused"' in log.read_text(), "the run is held")
-        made = steps_in(log)
-        assert made == list(range(1, made[-1] + 1)), "the run began again"
+        steps = steps_in(log)
+        assert steps == list(range(1, steps[-1] + 1)), "the run began again"
 
-        found.start()
-        found.until("Go to the run in progress")
-        found.press("Enter")
-        shown = found.until(f"step {made[-1]} of")
-        assert "paused" in shown
-        shown = found.until("┏")  # the curve, also of the steps before the line was lost
-        assert "Held-out Hit@10" in shown
+        screen.start()
+        screen.until("Go to the run in progress")
+        screen.press("Enter")
+        screen_text = screen.until(f"step {steps[-1]} of")
+        assert "paused" in screen_text
+        screen_text = screen.until("┏")  # the curve, also of the steps before the line was lost
+        assert "Held-out Hit@10" in screen_text
         engine("resume", str(project))
-        found.until("in percent, ", seconds=900)  # the figures
+        screen.until("in percent, ", seconds=900)  # the figures
         assert newest(project) == log.parent
-        found.until("Search       Open report", seconds=300)  # the run is over, and Enter goes on
-        found.press("Enter")
-        found.until("F5 hybrid")
-        found.type(QUESTION)
-        found.until(" · line ")
+        screen.until("Search       Open report", seconds=300)  # the run is over, and Enter goes on
+        screen.press("Enter")
+        screen.until("F5 hybrid")
+        screen.type(QUESTION)
+        screen.until(" · line ")
     report = json.loads(next(project.glob("reports/*/report.json")).read_text())
     assert report["training"]["losses"]
 
@@ -176,9 +176,9 @@ def wait_until(true: Callable[[], object], what: str, seconds: float = 120) -> N
 
 def test_without_a_terminal_there_is_an_error() -> None:
     command = [sys.executable, "-m", "bmembed_tui"]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )
-    assert done.returncode == 2
-    assert done.stderr.startswith("Error: ")
-    assert "Traceback" not in done.stderr
+    assert completed.returncode == 2
+    assert completed.stderr.startswith("Error: ")
+    assert "Traceback" not in completed.stderr

@@ -46,24 +46,24 @@ class Watching:
         for line in iter(self.process.stderr.readline, ""):
             self.lines.append(line)
 
-    def until(self, said: str) -> None:
+    def until(self, text: str) -> None:
         end = time.monotonic() + PATIENCE
-        while not any(said in line for line in self.lines):
+        while not any(text in line for line in self.lines):
             assert time.monotonic() < end, self.lines
             assert self.process.poll() is None, self.lines
             time.sleep(0.1)
-        del self.lines[: 1 + next(at for at, line in enumerate(self.lines) if said in line)]
+        del self.lines[: 1 + next(at for at, line in enumerate(self.lines) if text in line)]
 
 
 @pytest.fixture
 def watching(project: Path) -> Iterator[Watching]:
-    made = Watching(project)
-    yield made
-    made.process.kill()
-    made.process.wait()
+    process = Watching(project)
+    yield process
+    process.process.kill()
+    process.process.wait()
 
 
-def found(project: Path, query: str) -> set[str]:
+def search_paths(project: Path, query: str) -> set[str]:
     searcher = Searcher(ProjectFolder(project))
     try:
         return {hit.path for hit in searcher.search(Search(query, "hybrid")).hits}
@@ -76,16 +76,16 @@ def test_what_changes_in_a_folder_changes_in_search(project: Path, watching: Wat
     documents = project.parent / "documents"
     watching.until("4 read: searchable after")
     watching.until("Semantic search is up to date")
-    assert found(project, "tern") == {"0.md", "1.md", "2.md", "3.md"}
+    assert search_paths(project, "tern") == {"0.md", "1.md", "2.md", "3.md"}
     (documents / "deep" / "plan.docx").write_bytes(office.docx())
     watching.until("1 read: searchable after")
-    assert "deep/plan.docx" in found(project, "pelican")
+    assert "deep/plan.docx" in search_paths(project, "pelican")
     (documents / "deep" / "plan.docx").rename(documents / "plan 2.docx")
     watching.until("1 renamed: searchable after")
-    assert "plan 2.docx" in found(project, "pelican")
+    assert "plan 2.docx" in search_paths(project, "pelican")
     (documents / "0.md").unlink()
     (documents / "broken.pdf").write_bytes(b"%PDF-1.4")
     watching.until("1 removed: searchable after")
-    assert "0.md" not in found(project, "tern")
+    assert "0.md" not in search_paths(project, "tern")
     watching.process.send_signal(signal.SIGINT)
     assert watching.process.wait(PATIENCE) == 0

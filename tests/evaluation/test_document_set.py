@@ -38,44 +38,52 @@ def document(row: int, title: str = "", text: str = TEXT) -> Document:
     return build_document("a.md", text, title=title, id=row)
 
 
-def asked(
+def document_query(
     text: str, start: int = -1, end: int = -1, origin: Origin = "heading", chunk_id: int | None = 1
 ) -> DocumentQuery:
     return DocumentQuery(text, origin, chunk_id, 1, start, end, 1)
 
 
-PLACED = asked("Berths for visitors", 0, 19)
+PLACED = document_query("Berths for visitors", 0, 19)
 
 
 @pytest.mark.parametrize(
-    ("query", "context", "left"),
+    ("query", "context", "remaining"),
     [
         (PLACED, "", TEXT[19:]),  # short: from its place alone
         (PLACED, "Harbour > BERTHS for visitors\n", f"Harbour\n{TEXT[19:]}"),
         (PLACED, "Berths for visitors\n", TEXT[19:]),
         (PLACED, "Fees for visitors\n", f"Fees for visitors\n{TEXT[19:]}"),
         (
-            asked("said Berths for Visitors"),
+            document_query("said Berths for Visitors"),
             "",
             "Berths for visitors\nBoats pay. Berths for visitors lie north,  in short.",
         ),
-        (asked("BERTHS for visitors"), "", TEXT[20:]),  # a line of its own, whatever its place
-        (asked("Fees by length of boat"), "Harbour > Fees\n", f"Harbour > Fees\n{TEXT}"),
-        (asked("Quarterly report: berths"), "Berths — quarterly REPORT\n", TEXT),
+        (
+            document_query("BERTHS for visitors"),
+            "",
+            TEXT[20:],
+        ),  # a line of its own, whatever its place
+        (document_query("Fees by length of boat"), "Harbour > Fees\n", f"Harbour > Fees\n{TEXT}"),
+        (document_query("Quarterly report: berths"), "Berths — quarterly REPORT\n", TEXT),
     ],
 )
-def test_the_text_asked_is_taken_out(query: DocumentQuery, context: str, left: str) -> None:
+def test_the_text_asked_is_taken_out(query: DocumentQuery, context: str, remaining: str) -> None:
     former = chunk(1, 1, TEXT, context=context)
-    found = strip_chunk(former, [query])
-    assert found.embedded_text == left
-    assert (found is former) == (left == context + TEXT)
-    if found is not former:
-        assert found.content_hash == sha256(left.encode()).hexdigest()
-    assert (found.id, found.text, found.start, found.end) == (1, TEXT, 0, len(TEXT))
+    stripped = strip_chunk(former, [query])
+    assert stripped.embedded_text == remaining
+    assert (stripped is former) == (remaining == context + TEXT)
+    if stripped is not former:
+        assert stripped.content_hash == sha256(remaining.encode()).hexdigest()
+    assert (stripped.id, stripped.text, stripped.start, stripped.end) == (1, TEXT, 0, len(TEXT))
 
 
 def test_several_queries_go_together() -> None:
-    queries = [PLACED, asked("Boats", 20, 25), asked("for visitors\nBoats", 7, 25)]
+    queries = [
+        PLACED,
+        document_query("Boats", 20, 25),
+        document_query("for visitors\nBoats", 7, 25),
+    ]
     assert strip_chunk(chunk(1, 1, TEXT), queries).embedded_text == TEXT[25:]
 
 
@@ -94,11 +102,15 @@ def test_queries_are_removed_from_many_chunks_as_from_few(store: Store) -> None:
     query = DocumentQuery("Fees of the harbour", "heading", None, rows[0], written_in=rows[1])
     few = strip_chunks(store.chunks(), [query])
     many = strip_chunks(store.chunks(in_memory=1), [query])
-    assert [one.embedded_text for one in few] == ["One: .", TEXT] * 2 + [
+    assert [stripped.embedded_text for stripped in few] == ["One: .", TEXT] * 2 + [
         "Fees of the harbour for boats."
     ]
-    assert [one.embedded_text for one in many] == [one.embedded_text for one in few]
-    assert [one.content_hash for one in many] == [one.content_hash for one in few]
+    assert [stripped.embedded_text for stripped in many] == [
+        stripped.embedded_text for stripped in few
+    ]
+    assert [stripped.content_hash for stripped in many] == [
+        stripped.content_hash for stripped in few
+    ]
     assert few[0].content_hash == sha256(b"One: .").hexdigest()
 
 
@@ -118,13 +130,13 @@ def test_near_copies(at_once: int) -> None:
         document(row, title)
         for row, title in enumerate(("A", "B", "C", "The fees of the harbour for boats"), 1)
     ]
-    query = asked("Fees of the harbour for boats")
+    query = document_query("Fees of the harbour for boats")
     copies = NearCopies(documents, chunks, [query], [query], in_memory=at_once)
     assert copies.find_copies(query) == {2, 3, 5, 7, 8}
-    whole = asked("Fees of the harbour for boats", origin="title", chunk_id=None)
+    whole = document_query("Fees of the harbour for boats", origin="title", chunk_id=None)
     assert copies.find_copies(whole) == {3, 5, 7, 8}  # every chunk of its document answers
-    assert copies.find_copies(asked("Ships sail")) == frozenset()  # two words, by chance
-    assert copies.find_copies(asked("nothing of this kind")) == frozenset()
+    assert copies.find_copies(document_query("Ships sail")) == frozenset()  # two words, by chance
+    assert copies.find_copies(document_query("nothing of this kind")) == frozenset()
 
 
 def test_who_links_with_a_query_for_its_text_is_not_wrong() -> None:
@@ -151,10 +163,10 @@ def test_what_answers_the_same_question_in_a_copy_is_not_wrong() -> None:
         document(2, "Fees of boats 2024"),
         document(3, "Boats of fees"),
     ]
-    first = asked("Where do boats pay?", origin="faq")
-    term = asked("Due date", origin="glossary")
-    copied = [replace(one, chunk_id=2, document_id=2, written_in=2) for one in (first, term)]
-    title = asked("Fees of boats", origin="title", chunk_id=None)
+    first = document_query("Where do boats pay?", origin="faq")
+    term = document_query("Due date", origin="glossary")
+    copied = [replace(query, chunk_id=2, document_id=2, written_in=2) for query in (first, term)]
+    title = document_query("Fees of boats", origin="title", chunk_id=None)
     queries = [first, term, *copied, title]
     copies = NearCopies(documents, chunks, queries, queries)  # as once all is taken out
     assert copies.find_copies(first) == copies.find_copies(term) == {2}
@@ -168,8 +180,8 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
         chunk(2, 2, "Two.", headings=("red green blue white",)),
         chunk(3, 2, "Three.", headings=("red green blue",)),
     ]
-    five = asked("red green blue white black")
-    four = asked("red green blue grey")
+    five = document_query("red green blue white black")
+    four = document_query("red green blue grey")
     copies = NearCopies([document(1, "A"), document(2, "B")], chunks, [five, four], [five, four])
     assert copies.find_copies(five) == {2}
     assert copies.find_copies(four) == frozenset()
@@ -177,13 +189,13 @@ def test_four_of_five_words_make_a_near_copy_and_three_of_four_do_not() -> None:
 
 def test_a_title_that_several_documents_share_is_asked_once_and_any_of_them_is_right() -> None:
     shared = [DocumentQuery("Fees of the harbour", "title", None, row, id=row) for row in (1, 2)]
-    other = asked("Fees", origin="title", chunk_id=None)
-    heading = asked("Fees of the harbour", chunk_id=7)
+    other = document_query("Fees", origin="title", chunk_id=None)
+    heading = document_query("Fees of the harbour", chunk_id=7)
     shared[1] = replace(shared[1], text="FEES of the  harbour")
-    found = group_by_text([shared[0], other, heading, shared[1]], [chunk(7, 1, "Boats pay.")])
-    assert [len(same) for same in found] == [2, 1, 1]
-    judgments = [judgment_of(same, {1: 1, 2: 2}) for same in found]
-    assert [(one.level, one.grades) for one in judgments] == [
+    groups = group_by_text([shared[0], other, heading, shared[1]], [chunk(7, 1, "Boats pay.")])
+    assert [len(same) for same in groups] == [2, 1, 1]
+    judgments = [judgment_of(same, {1: 1, 2: 2}) for same in groups]
+    assert [(judgment.level, judgment.grades) for judgment in judgments] == [
         ("document", {1: 1, 2: 1}),
         ("document", {1: 1}),
         ("chunk", {7: 1}),
@@ -196,12 +208,12 @@ def test_a_heading_over_the_same_passage_in_copies_is_asked_once() -> None:
         for row, document, content in ((1, 1, "x"), (2, 2, "x"), (3, 3, "y"), (4, 4, "x"))
     ]
     first, copied, changed = (
-        replace(asked("Fees of boats", chunk_id=row), document_id=row, written_in=row)
+        replace(document_query("Fees of boats", chunk_id=row), document_id=row, written_in=row)
         for row in (1, 2, 3)
     )
-    other = replace(asked("Who pays?", chunk_id=4), document_id=4, written_in=4)
-    found = group_by_text([first, changed, copied, other], chunks)
-    assert found == [(first, copied), (changed,), (other,)]
-    judgments = [judgment_of(same, {1: 1, 2: 1, 3: 1, 4: 4}) for same in found]
-    assert [one.grades for one in judgments] == [{1: 1, 2: 1}, {3: 1}, {4: 1}]
+    other = replace(document_query("Who pays?", chunk_id=4), document_id=4, written_in=4)
+    groups = group_by_text([first, changed, copied, other], chunks)
+    assert groups == [(first, copied), (changed,), (other,)]
+    judgments = [judgment_of(same, {1: 1, 2: 1, 3: 1, 4: 4}) for same in groups]
+    assert [judgment.grades for judgment in judgments] == [{1: 1, 2: 1}, {3: 1}, {4: 1}]
     assert clusters_of(judgments).tolist() == [1, 1, 4]

@@ -46,8 +46,8 @@ def experience(*effects: Effect) -> Experience:
 THREE = experience(effect("anemones", 1.0), effect("bridges", 3.0), effect("canals", 5.0))
 
 
-def mean_without(found: Experience) -> float | None:
-    prior = found.prior("model-written", "adapted", "semantic", None)
+def mean_without(history: Experience) -> float | None:
+    prior = history.prior("model-written", "adapted", "semantic", None)
     return None if prior is None else prior.effect.mean
 
 
@@ -68,8 +68,8 @@ def test_a_prior_pools_all_collections() -> None:
 
 
 def test_collections_where_it_did_not_help_are_counted() -> None:
-    found = experience(effect("anemones", -0.5), effect("bridges", 0.0), effect("canals", 5.0))
-    prior = found.prior("model-written", "adapted", "semantic", None)
+    history = experience(effect("anemones", -0.5), effect("bridges", 0.0), effect("canals", 5.0))
+    prior = history.prior("model-written", "adapted", "semantic", None)
     assert prior is not None
     assert (prior.collections, prior.helped, prior.average) == (3, 1, pytest.approx(1.5))
 
@@ -108,16 +108,16 @@ def test_fewer_than_three_collections_give_no_prior() -> None:
 
 def test_seeds_of_a_collection_count_as_one_measurement() -> None:
     seeds = [effect("canals", 4.0, seed=1), effect("canals", 6.0, seed=2)]
-    found = experience(*THREE.effects[:2], *seeds)
-    assert found.prior("model-written", "adapted", "semantic", None) == THREE.prior(
+    history = experience(*THREE.effects[:2], *seeds)
+    assert history.prior("model-written", "adapted", "semantic", None) == THREE.prior(
         "model-written", "adapted", "semantic", None
     )
 
 
 def test_errors_of_seeds_are_averaged_and_not_shrunk() -> None:
     seeds = [effect("canals", 5.0, seed=1, error=0.5), effect("canals", 5.0, seed=2, error=1.5)]
-    found = experience(*THREE.effects[:2], *seeds)
-    assert mean_without(found) == pytest.approx(3)
+    history = experience(*THREE.effects[:2], *seeds)
+    assert mean_without(history) == pytest.approx(3)
 
 
 FOUR = experience(*THREE.effects, effect("dunes", 11.0))
@@ -155,7 +155,7 @@ def test_a_collection_of_a_few_documents_is_known_by_all_of_them() -> None:
 def test_digests_depend_on_the_contents_alone() -> None:
     digests = document_digests(HASHES["dunes"])
     assert document_digests(reversed(HASHES["dunes"] * 2)) == digests
-    assert (len(digests), {len(one) for one in digests}) == (SAMPLED, {DIGITS})
+    assert (len(digests), {len(digest) for digest in digests}) == (SAMPLED, {DIGITS})
     assert document_digests(["b" * 64, "a" * 64]) == ["a" * DIGITS, "b" * DIGITS]
 
 
@@ -170,11 +170,13 @@ def hybrid(gains: dict[float, float]) -> Experience:
 
 
 def test_the_best_share_is_that_of_the_greatest_expected_gain() -> None:
-    found = hybrid({0.4: 0.5, 0.5: 1.0, 0.6: 2.0})
-    assert found.best_share("model-written", "adapted", (0.4, 0.5, 0.6, 0.7)) == 0.6
-    assert found.best_share("model-written", "adapted", (0.4, 0.5)) == 0.5
-    assert found.best_share("model-written", "adapted", (0.7,)) is None, "one collection is too few"
-    assert found.best_share("extractive", "adapted", (0.4, 0.5)) is None
+    history = hybrid({0.4: 0.5, 0.5: 1.0, 0.6: 2.0})
+    assert history.best_share("model-written", "adapted", (0.4, 0.5, 0.6, 0.7)) == 0.6
+    assert history.best_share("model-written", "adapted", (0.4, 0.5)) == 0.5
+    assert history.best_share("model-written", "adapted", (0.7,)) is None, (
+        "one collection is too few"
+    )
+    assert history.best_share("extractive", "adapted", (0.4, 0.5)) is None
 
 
 def test_another_share_than_one_half_must_gain_more_than_collections_differ_by_chance() -> None:
@@ -207,8 +209,8 @@ def test_experience_is_read_from_json() -> None:
         "documents": {"dunes": ["a", "b"]},
         "rung_errors": {"document": {"semantic": 1.5}},
     }
-    found = parse_experience(data)
-    assert found.recipes == {"extractive": Recipe("mixed", "adapter", "both", "cosine", "FT")}
-    assert found.effects == [Effect("dunes", "extractive", "adapted", "hybrid", 0.6, 2, 1.5, 0.25)]
-    assert (found.model, found.documents) == ("m", {"dunes": frozenset("ab")})
-    assert found.rung_errors == {"document": {"semantic": 1.5}}
+    parsed = parse_experience(data)
+    assert parsed.recipes == {"extractive": Recipe("mixed", "adapter", "both", "cosine", "FT")}
+    assert parsed.effects == [Effect("dunes", "extractive", "adapted", "hybrid", 0.6, 2, 1.5, 0.25)]
+    assert (parsed.model, parsed.documents) == ("m", {"dunes": frozenset("ab")})
+    assert parsed.rung_errors == {"document": {"semantic": 1.5}}

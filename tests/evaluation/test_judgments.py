@@ -39,8 +39,8 @@ def chunked(documents: list[Document], *bounds: list[tuple[int, int]]) -> list[C
     """Chunks with ids 10, 11, … over the documents in order, by character spans."""
     spans = [
         (doc, ordinal, *span)
-        for doc, own in zip(documents, bounds, strict=True)
-        for ordinal, span in enumerate(own)
+        for doc, document_spans in zip(documents, bounds, strict=True)
+        for ordinal, span in enumerate(document_spans)
     ]
     return [
         Chunk(
@@ -176,9 +176,9 @@ def test_graded_documents_by_external_id_or_path() -> None:
 
 def test_evidence_goes_before_grades_and_grades_stand_in_for_lost_evidence() -> None:
     documents = [document(1, TEXT, external_id="X1")]
-    found = judge(documents, HALVES, ["lazy dog"], [("X1", 2)])
+    judgment = judge(documents, HALVES, ["lazy dog"], [("X1", 2)])
     lost = judge(documents, HALVES, ["lazy cat"], [("X1", 2)])
-    assert (found.level, found.grades) == ("chunk", {11: 1})
+    assert (judgment.level, judgment.grades) == ("chunk", {11: 1})
     assert (lost.level, lost.grades, lost.unmatched) == ("document", {1: 2}, ("lazy cat",))
 
 
@@ -318,9 +318,13 @@ def further(*also: FurtherAnswer) -> Judgment:
 
 def test_further_answers_are_as_right_as_the_first() -> None:
     assert further().grades == {10: 1}
-    found = further(FurtherAnswer("docs/2.txt", ("lazy dog", "A cat")))
-    assert (found.level, found.grades, found.unmatched) == ("chunk", {10: 1, 12: 1, 13: 1}, ())
-    assert (found.evidence_by_chunk, found.evidence) == ({10: (0,), 12: (1,), 13: (2,)}, 3)
+    judgment = further(FurtherAnswer("docs/2.txt", ("lazy dog", "A cat")))
+    assert (judgment.level, judgment.grades, judgment.unmatched) == (
+        "chunk",
+        {10: 1, 12: 1, 13: 1},
+        (),
+    )
+    assert (judgment.evidence_by_chunk, judgment.evidence) == ({10: (0,), 12: (1,), 13: (2,)}, 3)
 
 
 def test_a_further_answer_without_a_path_is_looked_for_everywhere() -> None:
@@ -328,16 +332,16 @@ def test_a_further_answer_without_a_path_is_looked_for_everywhere() -> None:
 
 
 def test_a_further_document_as_a_whole_makes_all_answers_documents() -> None:
-    found = further(FurtherAnswer("docs/2.txt"))
-    assert (found.level, found.grades) == ("document", {1: 1, 2: 1})
+    judgment = further(FurtherAnswer("docs/2.txt"))
+    assert (judgment.level, judgment.grades) == ("document", {1: 1, 2: 1})
 
 
 def test_what_is_not_found_of_further_answers_is_reported_and_harms_nothing() -> None:
-    found = further(
+    judgment = further(
         FurtherAnswer("docs/9.txt", ("lazy dog",)), FurtherAnswer("docs/2.txt", ("A cow",))
     )
-    assert (found.level, found.grades) == ("chunk", {10: 1})
-    assert found.unmatched == ("docs/9.txt", "lazy dog", "A cow")
+    assert (judgment.level, judgment.grades) == ("chunk", {10: 1})
+    assert judgment.unmatched == ("docs/9.txt", "lazy dog", "A cow")
     judged = JudgedQuery("q", "text", ("nowhere",), also=(FurtherAnswer("docs/2.txt", ("A cat",)),))
     (only,) = judge_queries([judged], OF_TWO, TWO)
     assert (only.level, only.grades, only.unmatched) == ("chunk", {13: 1}, ("nowhere",))

@@ -104,7 +104,7 @@ def evaluate(context: StageContext, most: int) -> Evaluated:
     return Evaluated(work, context)
 
 
-def kept(ranking: np.ndarray, pool: set[int]) -> list[int]:
+def ids_in_pool(ranking: np.ndarray, pool: set[int]) -> list[int]:
     return [key for key in ranking.tolist() if key in pool]
 
 
@@ -123,9 +123,9 @@ def test_in_a_sample_encoders_rank_as_among_all(
         ]
         for row in range(len(queries.judgments)):
             mine = queries.rankings[BASE][row]
-            best = kept(others.rankings[BASE][row], part.ids)
+            best = ids_in_pool(others.rankings[BASE][row], part.ids)
             assert mine[: len(best)].tolist() == best
-            assert set(kept(mine, part.ids)) == set(mine[mine >= 0].tolist())
+            assert set(ids_in_pool(mine, part.ids)) == set(mine[mine >= 0].tolist())
             bm25 = queries.rankings[BM25][row]
             assert part.ids >= set(bm25[bm25 >= 0].tolist())
         answers = [judgment.grades for judgment in queries.judgments if judgment.level == "chunk"]
@@ -165,9 +165,9 @@ def test_only_chunks_that_lost_a_title_are_analysed_again(
     documents: set[int] = set()
     for judgment in written.judgments:
         documents.update(judgment.grades)
-    own = [chunk.id for chunk in rankers.chunks if chunk.document_id in documents]
-    assert sorted(analysed) == own
-    assert 0 < len(own) < len(rankers.chunks)
+    changed = [chunk.id for chunk in rankers.chunks if chunk.document_id in documents]
+    assert sorted(analysed) == changed
+    assert 0 < len(changed) < len(rankers.chunks)
     folder = context.project.folder_of(context.need(LexicalInfo))
     titles = json.loads((folder / stage.TITLES).read_text("utf-8"))
     texts = []
@@ -234,15 +234,17 @@ def test_questions_judged_where_lists_differ_are_ranked_among_all(
     context: StageContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "Which pump leaks?"
-    asked = FocusedSet("focused", "focused", [Judgment("q", text, "chunk", {})], [])
-    asked.matches = [FilenameMatch(text)]
-    monkeypatch.setattr(evaluating, "split_focused", lambda _context, sets, _chunks: (sets, asked))
+    focused = FocusedSet("focused", "focused", [Judgment("q", text, "chunk", {})], [])
+    focused.matches = [FilenameMatch(text)]
+    monkeypatch.setattr(
+        evaluating, "split_focused", lambda _context, sets, _chunks: (sets, focused)
+    )
     rankings = []
     for most in (100_000, FEW):
-        found = evaluate(context, most)
-        assert found.work.is_sample == (most == FEW)
+        result = evaluate(context, most)
+        assert result.work.is_sample == (most == FEW)
         for system in (BASE, BM25):
-            rankings.append(asked.rankings[system].copy())
+            rankings.append(focused.rankings[system].copy())
     np.testing.assert_array_equal(rankings[0], rankings[2])
     np.testing.assert_array_equal(rankings[1], rankings[3])
     assert (rankings[2] >= 0).sum() > FEW

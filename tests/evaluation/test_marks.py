@@ -40,7 +40,7 @@ def mark(path: str, text: str, relevant: bool = True) -> Mark:
     return Mark(path, text, f"hash of {text}", relevant)
 
 
-def found(store: Store, query: MarkedQuery) -> dict[int, bool]:
+def relevance_by_chunk(store: Store, query: MarkedQuery) -> dict[int, bool]:
     return {key: marks[-1].relevant for key, marks in find_marked_chunks(store, query).items()}
 
 
@@ -64,7 +64,7 @@ def test_a_marked_chunk_is_the_one_that_counts(store: Store) -> None:
     ids = put(store, "a.md", LONG)
     query = MarkedQuery("who pays", (mark("a.md", LONG[1]), mark("a.md", LONG[2], relevant=False)))
     assert answers(store, query) == {ids[1]}
-    assert found(store, query) == {ids[1]: True, ids[2]: False}
+    assert relevance_by_chunk(store, query) == {ids[1]: True, ids[2]: False}
 
 
 def test_a_mark_survives_another_cutting_and_another_name(store: Store) -> None:
@@ -72,19 +72,19 @@ def test_a_mark_survives_another_cutting_and_another_name(store: Store) -> None:
     query = MarkedQuery("who pays", (mark("a.md", LONG[1]),))
     larger = put(store, "a.md", [" ".join(LONG[:2]), " ".join(LONG[2:])])
     assert answers(store, query) == {larger[0]}
-    assert found(store, query) == {larger[0]: True}
+    assert relevance_by_chunk(store, query) == {larger[0]: True}
     smaller = put(
         store,
         "a.md",
         [LONG[0], "Paragraph 1 says", LONG[1].removeprefix("Paragraph 1 says "), *LONG[2:]],
     )
     assert answers(store, query) == {smaller[2]}  # it holds the larger part
-    assert found(store, query) == {smaller[2]: True}
+    assert relevance_by_chunk(store, query) == {smaller[2]: True}
     with store.transaction():
         store.forget_file(store.files()["/docs", "a.md"].id)
     renamed = put(store, "b/renamed.md", LONG)
     assert answers(store, query) == {renamed[1]}
-    assert found(store, query) == {renamed[1]: True}
+    assert relevance_by_chunk(store, query) == {renamed[1]: True}
 
 
 def test_a_copy_answers_too_but_a_short_text_only_in_its_document(store: Store) -> None:
@@ -99,7 +99,7 @@ def test_a_copy_answers_too_but_a_short_text_only_in_its_document(store: Store) 
         first[4],
         second[4],
     }  # one path cannot stand for two documents
-    assert found(store, both) == {first[0]: True, second[4]: True}
+    assert relevance_by_chunk(store, both) == {first[0]: True, second[4]: True}
 
 
 def test_without_a_right_chunk_there_is_no_judged_query() -> None:
@@ -110,7 +110,7 @@ def test_without_a_right_chunk_there_is_no_judged_query() -> None:
     assert without.to_judged_query() is None
     again = without.with_mark({without.marks[0]}, mark("a.md", LONG[1]))
     assert again.to_judged_query() is not None
-    assert [one.relevant for one in again.marks] == [True]
+    assert [row.relevant for row in again.marks] == [True]
 
 
 def test_the_key_is_the_folded_text() -> None:
@@ -140,16 +140,18 @@ def test_ingest_brings_the_database_in_line(
     imported = tmp_path / "mine.jsonl"
     imported.write_text('{"query": "imported", "evidence": ["x"]}\n')
     import_judgments(project, imported)
-    kept, lost, changed = (
+    unchanged, lost, changed = (
         MarkedQuery(text, (mark("a.md", LONG[0]),)) for text in ("kept", "lost", "changed")
     )
-    store.put_judged([one for query in (kept, lost, changed) if (one := query.to_judged_query())])
+    store.put_judged(
+        [judged for query in (unchanged, lost, changed) if (judged := query.to_judged_query())]
+    )
     restore_marked(project, store)  # without a file, as when the imports folder was lost
     assert store.counts()["judged_queries"] == 4
     changed = changed.with_mark(set(), mark("a.md", LONG[1]))
     new = MarkedQuery("new", (mark("a.md", LONG[2]),))
     wrong = MarkedQuery("wrong", (mark("a.md", LONG[2], relevant=False),))
-    write_marks(project, {query.key: query for query in (kept, changed, new, wrong)})
+    write_marks(project, {query.key: query for query in (unchanged, changed, new, wrong)})
     restore_marked(project, store)
     evidence = {query.text: query.evidence for query in store.judged()}
     assert evidence == {

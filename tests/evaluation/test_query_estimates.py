@@ -30,11 +30,11 @@ from engine.service.queries import by_origin
 __all__ = ["built", "project"]
 
 
-def evidence(project: ProjectFolder, made: bool = True) -> dict[str, int]:
+def evidence(project: ProjectFolder, generated: bool = True) -> dict[str, int]:
     with closing(project.store()) as store:
         return {
             **query_estimates.expected_evidence(
-                ProjectSnapshot(project, project.settings(), store), made
+                ProjectSnapshot(project, project.settings(), store), generated
             )
         }
 
@@ -45,49 +45,49 @@ def listed_as_evidence(project: ProjectFolder) -> int:
     return sum(query.use == "evidence" for query in listed)
 
 
-@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("generated", [True, False])
 def test_counting_evidence_of_a_large_corpus_reads_no_chunks(
-    project: ProjectFolder, made: bool, monkeypatch: pytest.MonkeyPatch
+    project: ProjectFolder, generated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = evidence(project, made)
+    whole = evidence(project, generated)
     monkeypatch.setattr(Store, "chunks", partialmethod(Store.chunks, in_memory=5))
     monkeypatch.setattr(Store, "chunk", lambda *_: pytest.fail("a chunk was read"))
     monkeypatch.setattr(Store, "each_chunk", lambda *_: pytest.fail("all chunks were read"))
-    assert evidence(project, made) == whole
+    assert evidence(project, generated) == whole
     with closing(project.store()) as store:
         assert {type(chunk) for chunk in store.chunks()} == {StoredChunk}
 
 
 def test_the_estimate_of_titles_is_the_number_that_decides(tmp_path: Path) -> None:
-    made = create_project(tmp_path, queries={"consistency_top": 0})
+    new_project = create_project(tmp_path, queries={"consistency_top": 0})
     copy_documents(tmp_path / "documents", ("incidents", "minutes"), 10)
     with stages_in_this_process():
-        pipeline.run(made, stages=("ingest", "index"))
-        before = evidence(made, made=False)
-        assert listed_as_evidence(made) == before["document"]
-        found: list[Event] = []
-        pipeline.run(made, stages=("generate", "rank"), on_event=found.append)
-    after = evidence(made)
+        pipeline.run(new_project, stages=("ingest", "index"))
+        before = evidence(new_project, generated=False)
+        assert listed_as_evidence(new_project) == before["document"]
+        log: list[Event] = []
+        pipeline.run(new_project, stages=("generate", "rank"), on_event=log.append)
+    after = evidence(new_project)
     assert before["document"] == after["document"] > 0
     assert (before["judged"], before["model"], after["model"]) == (0, 0, 0)
     assert not [
         event
-        for event in found
+        for event in log
         if isinstance(event, events.Warned) and event.code == "too-few-questions"
     ], "no training"
     copy_documents(tmp_path / "documents", ("contracts", "policies"), 12)
     with stages_in_this_process():
-        pipeline.run(made, stages=("ingest", "index"))
-        offered = adaptation_offer(made, timed=False)
-        again = evidence(made, made=False)
-        as_before = evidence(made)
-        pipeline.run(made, stages=("generate", "rank"))
+        pipeline.run(new_project, stages=("ingest", "index"))
+        offered = adaptation_offer(new_project, timed=False)
+        again = evidence(new_project, generated=False)
+        as_before = evidence(new_project)
+        pipeline.run(new_project, stages=("generate", "rank"))
     count = again["document"]
     assert offered.queries == count
-    assert evidence(made)["document"] == count
+    assert evidence(new_project)["document"] == count
     assert as_before["document"] > count
     assert offered.counted is False
-    assert adaptation_offer(made, timed=False).counted is True
+    assert adaptation_offer(new_project, timed=False).counted is True
 
 
 def test_only_distinct_answered_and_untrained_judged_questions_count(
@@ -118,26 +118,26 @@ def test_imported_queries_are_counted_before_and_after_they_are_attached(tmp_pat
     ]
     twice = [*rows, {**rows[0], "evidence": texts[1]}]
     (tmp_path / "queries.jsonl").write_text("\n".join(map(json.dumps, twice)))
-    made = create_project(
+    new_project = create_project(
         tmp_path,
         {f"{row}.txt": text for row, text in enumerate(texts)},
         queries={"backend": "both", "consistency_top": 0},
         evaluation={"heldout_share": 0.5},
     )
-    import_queries(made, tmp_path / "queries.jsonl")
+    import_queries(new_project, tmp_path / "queries.jsonl")
     with stages_in_this_process():
-        pipeline.run(made, stages=("ingest", "index"))
-        before = evidence(made, made=False)
-        assert listed_as_evidence(made) == before["document"]
-        pipeline.run(made, stages=("generate",))
-    with closing(made.store()) as store:
+        pipeline.run(new_project, stages=("ingest", "index"))
+        before = evidence(new_project, generated=False)
+        assert listed_as_evidence(new_project) == before["document"]
+        pipeline.run(new_project, stages=("generate",))
+    with closing(new_project.store()) as store:
         held_out = sum(
             query.split == "heldout" and query.kind == "imported" for query in store.queries()
         )
         chunks = store.chunks()
-        snapshot = ProjectSnapshot(made, made.settings(), store)
+        snapshot = ProjectSnapshot(new_project, new_project.settings(), store)
         rungs = {rung_of_query(query, "both") for query in heldout_queries(snapshot, chunks)}
-    after = evidence(made)
+    after = evidence(new_project)
     assert (before["imported"], before["model"], after["model"]) == (10, 0, 0)  # 30 · 0.5 · 2/3
     assert after["imported"] == held_out > 0
     assert rungs == {"imported"}
@@ -157,12 +157,12 @@ def test_a_run_warns_before_training_that_too_few_queries_can_decide(
         lambda *_: {"judged": 3, "document": most, "model": 0, "imported": 0},
     )
     monkeypatch.setattr(
-        pipeline.Run, "run_stage", lambda _run, stage, forced: order.append((stage, len(found)))
+        pipeline.Run, "run_stage", lambda _run, stage, forced: order.append((stage, len(log)))
     )
     order: list[tuple[str, int]] = []
-    found: list[Event] = []
-    pipeline.run(project, on_event=found.append)
-    codes = [event.code if isinstance(event, events.Warned) else "" for event in found]
+    log: list[Event] = []
+    pipeline.run(project, on_event=log.append)
+    codes = [event.code if isinstance(event, events.Warned) else "" for event in log]
     assert [code for code in codes if code == "too-few-questions"] == warned
     counts = dict(order)
     if warned:

@@ -47,15 +47,15 @@ def context(
 
 
 def chunks_of(texts: int) -> list[Chunk]:
-    found = []
+    chunks = []
     for n in range(texts + 1):
         text = f"first {n}\nsecond {n}"
         for place, (start, end) in enumerate(
             ((0, text.index("\n")), (text.index("\n") + 1, len(text)))
         ):
             part = text[start:end]
-            found.append(Chunk(n + 1, place, start, end, part, (), 2, part, part, len(found) + 1))
-    return found
+            chunks.append(Chunk(n + 1, place, start, end, part, (), 2, part, part, len(chunks) + 1))
+    return chunks
 
 
 ASKED = [  # what holds the answer
@@ -69,15 +69,15 @@ ASKED = [  # what holds the answer
 
 def test_judged_questions_about_one_text_belong_together(tmp_path: Path) -> None:
     version = JudgedQuery("f", "What comes first in the version of 0?", ("first 6",))
-    (one,) = build_query_sets(context(tmp_path, 6, [*ASKED, version], []), chunks_of(6))
-    assert [judgment.source for judgment in one.judgments] == [1, 1, 1, 2, None, 1]
+    (query_set,) = build_query_sets(context(tmp_path, 6, [*ASKED, version], []), chunks_of(6))
+    assert [judgment.source for judgment in query_set.judgments] == [1, 1, 1, 2, None, 1]
 
 
 def test_in_a_corpus_of_few_texts_judged_questions_about_one_passage_belong_together(
     tmp_path: Path,
 ) -> None:
-    (one,) = build_query_sets(context(tmp_path, 5, ASKED, []), chunks_of(5))
-    assert [judgment.source for judgment in one.judgments] == [1, 2, 1, 3, None]
+    (query_set,) = build_query_sets(context(tmp_path, 5, ASKED, []), chunks_of(5))
+    assert [judgment.source for judgment in query_set.judgments] == [1, 2, 1, 3, None]
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_imported_queries_were_not_made_from_the_documents(
     tmp_path: Path, kind: Any, backend: str, synthetic: bool, rung: str
 ) -> None:
     queries = [Query("Who pays?", kind, 1, 1, "", "heldout", 1, imported=backend == "imported")]
-    (one,) = build_query_sets(context(tmp_path, 6, [], queries, backend), chunks_of(6))
-    assert (one.kind, one.synthetic, one.rung) == ("synthetic", synthetic, rung)
+    (query_set,) = build_query_sets(context(tmp_path, 6, [], queries, backend), chunks_of(6))
+    assert (query_set.kind, query_set.synthetic, query_set.rung) == ("synthetic", synthetic, rung)

@@ -45,7 +45,7 @@ def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
     (project.path / "corpus.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     for stage in ("ingest", "index"):
         stage_here(project.path, stage)
-    found = {}
+    results = {}
     for plain in (True, False):
         project.change_settings({"evaluation.plain_bm25": plain})
         with closing(project.store()) as store:
@@ -55,10 +55,10 @@ def test_plain_bm25_knows_neither_titles_nor_codes(tmp_path: Path) -> None:
             chunks = store.chunks()
             rankers = Rankers(context, chunks, build_plain_index(context, chunks))
             ids, scores = rankers.bm25(["lantern", "PHX-121"], [None, None])
-        found[plain] = (np.count_nonzero(ids[0] >= 0), scores[1, 0] - scores[1, 1])
-    assert found[True] == (0, 0)
-    assert found[False][0] == 1, "the title is before the chunk"
-    assert found[False][1] > 0, "a whole code counts for more than its parts"
+        results[plain] = (np.count_nonzero(ids[0] >= 0), scores[1, 0] - scores[1, 1])
+    assert results[True] == (0, 0)
+    assert results[False][0] == 1, "the title is before the chunk"
+    assert results[False][1] > 0, "a whole code counts for more than its parts"
 
 
 def test_each_query_is_ranked_among_its_own_chunks() -> None:
@@ -80,11 +80,11 @@ def test_among_all_it_is_the_plain_ranking() -> None:
 def test_what_is_left_out_is_all_that_is_held() -> None:
     chunks: Any = [SimpleNamespace(id=key, document_id=1 + (key > 20)) for key in KEYS.tolist()]
     matches = [FilenameMatch(""), FilenameMatch("", frozenset({2})), FilenameMatch("")]
-    one = QuerySet("titles", "document", [], matches, ignored=[{40, 10}, {40}, ()])
-    found = Rankers(SimpleNamespace(), chunks).find_allowed(one)  # type: ignore[arg-type]
-    assert isinstance(found[0], AllExcept)
-    assert [getattr(row, "ids", row).tolist() for row in found[:2]] == [[10, 40], [30]]  # type: ignore[union-attr]
-    assert found[2] is None
+    titles = QuerySet("titles", "document", [], matches, ignored=[{40, 10}, {40}, ()])
+    within = Rankers(SimpleNamespace(), chunks).find_allowed(titles)  # type: ignore[arg-type]
+    assert isinstance(within[0], AllExcept)
+    assert [getattr(row, "ids", row).tolist() for row in within[:2]] == [[10, 40], [30]]  # type: ignore[union-attr]
+    assert within[2] is None
     allowed = [
         AllExcept(np.array([10, 15, 40])),
         AllExcept(np.array([5, 10, 20, 30, 40, 99])),
@@ -101,26 +101,28 @@ def test_left_out_chunks_change_nothing_else() -> None:
     chunks, queries = (rng.normal(size=(count, 8)).astype(np.float32) for count in (500, 40))
     keys = np.arange(0, 1500, 3)
     left_out = [np.sort(rng.choice(keys, rng.integers(1, 450), replace=False)) for _ in queries]
-    found = rank_within(queries, chunks, keys, 60, [AllExcept(ids) for ids in left_out])
-    wanted = rank_within(queries, chunks, keys, 60, [np.setdiff1d(keys, ids) for ids in left_out])
-    np.testing.assert_array_equal(found[0], wanted[0])
-    np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5, atol=1e-5)
+    ranked = rank_within(queries, chunks, keys, 60, [AllExcept(ids) for ids in left_out])
+    expected = rank_within(queries, chunks, keys, 60, [np.setdiff1d(keys, ids) for ids in left_out])
+    np.testing.assert_array_equal(ranked[0], expected[0])
+    np.testing.assert_allclose(ranked[1], expected[1], rtol=1e-5, atol=1e-5)
 
 
 def test_cosines_of_given_chunks() -> None:
-    wanted = np.array([[40, 10], [-1, 30], [20, -1], [10, 20]], dtype=np.int64)
-    found = products_of(QUERIES, CHUNKS, KEYS, wanted)
-    np.testing.assert_allclose(found, [[0, 1], [-np.inf, 0.8], [0.8, -np.inf], [0, 0.6]], atol=1e-6)
-    assert found.dtype == np.float32
+    ids = np.array([[40, 10], [-1, 30], [20, -1], [10, 20]], dtype=np.int64)
+    cosines = products_of(QUERIES, CHUNKS, KEYS, ids)
+    np.testing.assert_allclose(
+        cosines, [[0, 1], [-np.inf, 0.8], [0.8, -np.inf], [0, 0.6]], atol=1e-6
+    )
+    assert cosines.dtype == np.float32
 
 
 def test_a_run_is_cancelled_between_two_batches_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     batches: list[int] = []
 
     def encode_queries(texts: list[str], progress: Callable[[int], None]) -> None:
-        for done in range(1, len(texts) + 1):
-            batches.append(done)
-            progress(done)
+        for count in range(1, len(texts) + 1):
+            batches.append(count)
+            progress(count)
 
     def check_stop() -> None:
         if len(batches) == 3:

@@ -44,7 +44,7 @@ class Given:
 
     def scores(self, query: str, passages: Sequence[str], seconds: float = inf) -> np.ndarray:
         self.pairs += len(passages)
-        return np.array([self._score(query, one) for one in passages], np.float32)
+        return np.array([self._score(query, passage) for passage in passages], np.float32)
 
 
 def right_of(row: int) -> int:
@@ -52,15 +52,19 @@ def right_of(row: int) -> int:
     return 3 if row % 3 == 0 else 1
 
 
-def asked(kind: Any = "judged", queries: int = QUERIES) -> QuerySet:
+def build_query_set(kind: Any = "judged", queries: int = QUERIES) -> QuerySet:
     judgments = [
         Judgment(str(row), f"q{row}", "chunk", {right_of(row): 1}) for row in range(queries)
     ]
-    made = QuerySet(
-        kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], made="extractive"
+    query_set = QuerySet(
+        kind,
+        kind,
+        judgments,
+        [FilenameMatch(judgment.text) for judgment in judgments],
+        made="extractive",
     )
-    made.rankings["now"] = RANKING[:queries]
-    return made
+    query_set.rankings["now"] = RANKING[:queries]
+    return query_set
 
 
 def choose(
@@ -77,8 +81,8 @@ def choose(
             "evaluation": {"bootstrap_samples": 500},
         }
     )
-    given = Given(score)
-    monkeypatch.setattr(reranking, "reranker_of", lambda *_: given)
+    reranker = Given(score)
+    monkeypatch.setattr(reranking, "reranker_of", lambda *_: reranker)
 
     def check() -> None:
         if stop:
@@ -95,14 +99,14 @@ def choose(
     trial = RerankerTrial(
         context,
         mode,
-        lambda one: one.rankings["now"],
+        lambda query_set: query_set.rankings["now"],
         lambda _: TEXTS,
         lambda ids: ids,
         max_queries,
     )
-    found = trial.choose(sets or (asked(),))
-    assert found is not None
-    return found
+    choice = trial.choose(sets or (build_query_set(),))
+    assert choice is not None
+    return choice
 
 
 def perfect(query: str, passage: str) -> float:
@@ -114,33 +118,33 @@ def reverse(_query: str, passage: str) -> float:
 
 
 def test_a_perfect_one_comes_into_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = choose(monkeypatch, perfect)
-    assert found.in_use
-    assert found.decision is not None
-    (result,) = found.decision.candidates
+    choice = choose(monkeypatch, perfect)
+    assert choice.in_use
+    assert choice.decision is not None
+    (result,) = choice.decision.candidates
     # a third of the right chunks comes first in place of third: nDCG 1 in place of 1/2
     assert result.difference is not None
     assert result.difference.value == pytest.approx(100 * 0.5 / 3)
     assert (result.outcome, result.in_use) == ("proved", True)
-    assert (found.decision.rung, found.passages, found.fingerprint) == ("judged", 100, "f")
-    assert found.seconds == 1.5
+    assert (choice.decision.rung, choice.passages, choice.fingerprint) == ("judged", 100, "f")
+    assert choice.seconds == 1.5
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
 def test_one_that_reverses_the_order_never_does(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    found = choose(monkeypatch, reverse, mode=mode)
-    assert not found.in_use
-    assert found.decision is not None
-    assert found.decision.candidates[0].outcome == "excluded"
-    assert found.decision.mode == mode
-    assert found.reason
+    choice = choose(monkeypatch, reverse, mode=mode)
+    assert not choice.in_use
+    assert choice.decision is not None
+    assert choice.decision.candidates[0].outcome == "excluded"
+    assert choice.decision.mode == mode
+    assert choice.reason
 
 
 def test_one_that_changes_nothing_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not choose(monkeypatch, lambda *_: 1.0).in_use
 
 
-@pytest.mark.parametrize("sets", [(asked("synthetic"),), (asked(queries=8),)])
+@pytest.mark.parametrize("sets", [(build_query_set("synthetic"),), (build_query_set(queries=8),)])
 def test_extractive_or_few_queries_cannot_put_it_into_use(
     monkeypatch: pytest.MonkeyPatch, sets: tuple[QuerySet, ...]
 ) -> None:
@@ -150,22 +154,22 @@ def test_extractive_or_few_queries_cannot_put_it_into_use(
 def test_where_semantic_search_is_the_default_that_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = choose(monkeypatch, perfect, mode="semantic")
-    assert (found.in_use, found.mode) == (True, "semantic")
+    choice = choose(monkeypatch, perfect, mode="semantic")
+    assert (choice.in_use, choice.mode) == (True, "semantic")
 
 
 def test_titles_decide_where_judged_questions_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = choose(monkeypatch, perfect, asked("document"), asked(queries=8))
-    assert found.decision is not None
-    assert (found.in_use, found.decision.rung) == (True, "document")
+    choice = choose(monkeypatch, perfect, build_query_set("document"), build_query_set(queries=8))
+    assert choice.decision is not None
+    assert (choice.in_use, choice.decision.rung) == (True, "document")
 
 
 def test_no_more_queries_are_measured_than_take_some_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = choose(monkeypatch, perfect, max_queries=60)
-    assert found.decision is not None
-    assert found.decision.queries == 60
+    choice = choose(monkeypatch, perfect, max_queries=60)
+    assert choice.decision is not None
+    assert choice.decision.queries == 60
 
 
 def test_one_that_fails_is_not_in_use_and_does_not_stop_the_evaluation(
@@ -174,9 +178,9 @@ def test_one_that_fails_is_not_in_use_and_does_not_stop_the_evaluation(
     def fail(*_: str) -> float:
         raise EngineError("It died.", code="endpoint-no-answer")
 
-    found = choose(monkeypatch, fail)
-    assert (found.in_use, found.decision) == (False, None)
-    assert found.reason
+    choice = choose(monkeypatch, fail)
+    assert (choice.in_use, choice.decision) == (False, None)
+    assert choice.reason
 
 
 def test_a_cancelled_run_ends_within(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,10 +34,10 @@ def with_one_lost(variance: float) -> int:
 
 
 def test_queries_needed_follow_the_system_that_varies_most() -> None:
-    one = rung("document", 1_000)
+    evidence = rung("document", 1_000)
     # k = ((1.959964 + 0.841621) / 0.04)² = 4905.5; N = k (s² + 1/N), s² = 0.1² · 1000 / 999
-    assert one.count_needed("base") == with_one_lost(0.01 * 1000 / 999) == 99
-    assert one.count_needed("base", points=5.0) == 74
+    assert evidence.count_needed("base") == with_one_lost(0.01 * 1000 / 999) == 99
+    assert evidence.count_needed("base", points=5.0) == 74
     assert rung("document", 1_000, 0.2).count_needed("base") == 219
     assert rung("document", 1_000, 0.0).count_needed("base") == 71
     assert Evidence("document", {"base": np.full(1_000, 0.5)}).count_needed("base") == 71, (
@@ -52,14 +52,14 @@ def test_queries_needed_follow_the_system_that_varies_most() -> None:
 def test_too_few_queries_to_have_a_spread_need_as_many_as_is_usual(
     queries: int, spread: float, needed: list[int]
 ) -> None:
-    one = rung("judged", queries, spread)
+    evidence = rung("judged", queries, spread)
     assert [
-        one.count_needed("base", points) for points in (4.0, 3.5)
+        evidence.count_needed("base", points) for points in (4.0, 3.5)
     ] == needed  # √k = 2.8 / 0.04 = 70.04, 2.8 / 0.035 = 80.05
 
 
 @pytest.mark.parametrize(
-    ("counts", "shown"),
+    ("counts", "expected"),
     [
         ({"judged": 1, "document": 11, "extractive": 900}, "document"),
         ({"judged": 11, "document": 11}, "judged"),
@@ -72,11 +72,11 @@ def test_too_few_queries_to_have_a_spread_need_as_many_as_is_usual(
     ],
 )
 def test_where_no_rung_decides_the_highest_that_has_a_spread_is_shown(
-    counts: dict[RungName, int], shown: str
+    counts: dict[RungName, int], expected: str
 ) -> None:
     assert (
         choose_shown([rung(name, queries) for name, queries in counts.items()], "base").rung
-        == shown
+        == expected
     )
 
 
@@ -97,7 +97,11 @@ def test_a_rung_decides_with_enough_queries_and_extractive_ones_never(
 
 def test_the_ladder_is_looked_at_from_the_top() -> None:
     ladder = [rung("extractive", 900), rung("model", 900), rung("judged", 30), rung("document", 0)]
-    assert [one.rung for one in sort_from_top(ladder)] == ["judged", "model", "extractive"]
+    assert [evidence.rung for evidence in sort_from_top(ladder)] == [
+        "judged",
+        "model",
+        "extractive",
+    ]
     assert find_deciding(ladder, "base") is ladder[1]
     assert find_deciding([rung("judged", 100), *ladder[:2]], "base").rung == "judged"
     assert find_deciding([ladder[0], ladder[2]], "base") is None
@@ -106,9 +110,9 @@ def test_the_ladder_is_looked_at_from_the_top() -> None:
 
 
 def test_gaps_are_paired() -> None:
-    one = rung("judged", 4)
-    assert one.gaps("adapted", "base") == pytest.approx([-0.1, 0.1, -0.1, 0.1])
-    assert one.gaps("base", "interpolated") == pytest.approx([0.05, -0.05, 0.05, -0.05])
+    evidence = rung("judged", 4)
+    assert evidence.gaps("adapted", "base") == pytest.approx([-0.1, 0.1, -0.1, 0.1])
+    assert evidence.gaps("base", "interpolated") == pytest.approx([0.05, -0.05, 0.05, -0.05])
 
 
 @pytest.mark.parametrize(
@@ -124,9 +128,9 @@ def test_gaps_are_paired() -> None:
 def test_a_gain_counts_with_71_queries_about_6_documents(name, queries, documents, proves) -> None:
     """The last word takes more of them, the more they vary."""
     systems = rung(name, queries, 0.4).systems
-    one = Evidence(name, systems, np.arange(queries) % documents)
-    assert one.may_prove == proves
-    assert not one.suffices("base")
+    evidence = Evidence(name, systems, np.arange(queries) % documents)
+    assert evidence.may_prove == proves
+    assert not evidence.suffices("base")
 
 
 def test_without_systems_there_are_no_queries() -> None:

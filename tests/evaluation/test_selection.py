@@ -82,20 +82,22 @@ GAIN = 100 * (1 - SECOND) / 3
 
 
 def query_set(
-    kind: Any = "judged", queries: Queries = QUERIES, made: Any = QuerySet, **parts: Any
+    kind: Any = "judged", queries: Queries = QUERIES, set_class: Any = QuerySet, **parts: Any
 ) -> Any:
     rows = [(bm25, encoders) for bm25, encoders, count in queries for _ in range(count)]
     judgments = [Judgment(str(row), f"q{row}", "chunk", {RIGHT: 1}) for row in range(len(rows))]
-    found = made(kind, kind, judgments, [FilenameMatch(one.text) for one in judgments], **parts)
-    given = {"bm25": np.array([BM25[bm25] for bm25, _ in rows])}
+    result = set_class(
+        kind, kind, judgments, [FilenameMatch(judgment.text) for judgment in judgments], **parts
+    )
+    scores_by_name = {"bm25": np.array([BM25[bm25] for bm25, _ in rows])}
     for name in rows[0][1]:
-        given[name] = np.array([encoders[name] for _, encoders in rows])
-    for name, scores in given.items():
+        scores_by_name[name] = np.array([encoders[name] for _, encoders in rows])
+    for name, scores in scores_by_name.items():
         order = np.argsort(-scores, axis=1)
-        found.rankings[name] = order + 1
-        found.scores[name] = np.take_along_axis(scores, order, axis=1)
-        found.cross_scores[name] = np.take_along_axis(scores, found.rankings["bm25"] - 1, axis=1)
-    return found
+        result.rankings[name] = order + 1
+        result.scores[name] = np.take_along_axis(scores, order, axis=1)
+        result.cross_scores[name] = np.take_along_axis(scores, result.rankings["bm25"] - 1, axis=1)
+    return result
 
 
 def focused_set(queries: Queries) -> FocusedSet:
@@ -103,14 +105,14 @@ def focused_set(queries: Queries) -> FocusedSet:
     count = sum(number for *_, number in queries)
     every = [frozenset(range(1, 5))] * count
     passages = {chunk_id: chunk_id for chunk_id in range(1, 5)}
-    found: FocusedSet = query_set("focused", queries, FocusedSet, judged=every, passages=passages)
-    return found
+    focused: FocusedSet = query_set("focused", queries, FocusedSet, judged=every, passages=passages)
+    return focused
 
 
-def bm25_scores(one: QuerySet, ids: np.ndarray) -> np.ndarray:
+def bm25_scores(queries: QuerySet, ids: np.ndarray) -> np.ndarray:
     """BM25's scores of the chunks asked for."""
-    scores = np.zeros_like(one.scores["bm25"])
-    np.put_along_axis(scores, one.rankings["bm25"] - 1, one.scores["bm25"], axis=1)
+    scores = np.zeros_like(queries.scores["bm25"])
+    np.put_along_axis(scores, queries.rankings["bm25"] - 1, queries.scores["bm25"], axis=1)
     return np.take_along_axis(scores, ids - 1, axis=1)
 
 
@@ -128,15 +130,19 @@ def choice_of(
 
 
 def names(decision: Decision) -> list[str]:
-    return [one.name for one in decision.candidates]
+    return [candidate.name for candidate in decision.candidates]
 
 
 def measured(decision: Decision) -> dict[str, float]:
     """Candidate → its difference to the reference, of those that were measured."""
-    return {one.name: one.difference.value for one in decision.candidates if one.difference}
+    return {
+        candidate.name: candidate.difference.value
+        for candidate in decision.candidates
+        if candidate.difference
+    }
 
 
-def known(
+def measured_experience(
     semantic: float = 4.0, hybrid: Mapping[float, float] | None = None, **parts: Any
 ) -> ProjectExperience:
     """Gains of the adapted encoder on three collections that hardly differ."""
@@ -157,8 +163,8 @@ SHARES = {0.4: -0.5, 0.5: 0.5, 0.6: 2.0, 0.7: 1.0}
 
 
 def test_share_and_encoder_of_hybrid_search_are_chosen_together() -> None:
-    found = choice_of(query_set()).select([ADAPTED])
-    decision = found.hybrid.decision
+    choice = choice_of(query_set()).select([ADAPTED])
+    decision = choice.hybrid.decision
     assert names(decision) == [
         "base 0.4",
         "base 0.6",
@@ -176,9 +182,11 @@ def test_share_and_encoder_of_hybrid_search_are_chosen_together() -> None:
         "adapted 0.6",
         "judged",
     )
-    assert (found.hybrid.encoder, found.hybrid.weight, found.hybrid.share) == (ADAPTED, 1.0, 0.6)
-    assert (found.hybrid.standing, found.hybrid.system) == ("proved", ADAPTED)
-    assert {one.name for one in decision.candidates if one.outcome == "excluded"} == {
+    assert (choice.hybrid.encoder, choice.hybrid.weight, choice.hybrid.share) == (ADAPTED, 1.0, 0.6)
+    assert (choice.hybrid.standing, choice.hybrid.system) == ("proved", ADAPTED)
+    assert {
+        candidate.name for candidate in decision.candidates if candidate.outcome == "excluded"
+    } == {
         "base 0.4",
         "base 0.6",
         "base 0.7",
@@ -186,11 +194,11 @@ def test_share_and_encoder_of_hybrid_search_are_chosen_together() -> None:
 
 
 def test_semantic_search_has_a_decision_of_its_own() -> None:
-    found = choice_of(query_set()).select([ADAPTED]).semantic
+    choice = choice_of(query_set()).select([ADAPTED]).semantic
     # alone, base has the right chunk third in the last third of the queries, with nDCG 1/2, and the
     # adapted encoder first
-    assert measured(found.decision) == pytest.approx({ADAPTED: 100 * 0.5 / 3})
-    assert (found.decision.mode, found.encoder, found.share, found.standing) == (
+    assert measured(choice.decision) == pytest.approx({ADAPTED: 100 * 0.5 / 3})
+    assert (choice.decision.mode, choice.encoder, choice.share, choice.standing) == (
         "semantic",
         ADAPTED,
         None,
@@ -200,8 +208,8 @@ def test_semantic_search_has_a_decision_of_its_own() -> None:
 
 def test_the_number_of_pairs_is_accounted_for() -> None:
     few: Queries = [(bm25, encoders, 3) for bm25, encoders, _ in QUERIES]
-    found = choice_of(query_set(queries=few)).decide_hybrid([ADAPTED])
-    p = {one.name: one.p for one in found.candidates}
+    decision = choice_of(query_set(queries=few)).decide_hybrid([ADAPTED])
+    p = {candidate.name: candidate.p for candidate in decision.candidates}
     # Three queries of nine gain with "adapted 0.6", others change nothing. All 2⁹ tosses are tried:
     # of one pair alone, one in 2³ reaches t. "base 0.4" has three queries that lose, "base 0.6" and
     # "base 0.7" three others, and the other pairs of the adapted encoder those, and the ones that
@@ -210,21 +218,23 @@ def test_the_number_of_pairs_is_accounted_for() -> None:
 
 
 def test_only_judged_questions_weigh_one_share_against_another() -> None:
-    found = choice_of(query_set("document")).select([ADAPTED])
-    assert measured(found.hybrid.decision) == pytest.approx({"adapted 0.5": 0.0})
-    assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
+    choice = choice_of(query_set("document")).select([ADAPTED])
+    assert measured(choice.hybrid.decision) == pytest.approx({"adapted 0.5": 0.0})
+    assert (choice.hybrid.encoder, choice.hybrid.share, choice.hybrid.standing) == (
         BASE,
         EQUAL,
         "base",
     )
-    assert (found.semantic.encoder, found.semantic.decision.rung) == (ADAPTED, "document")
-    assert (found.hybrid.system, found.semantic.system) == (BASE, ADAPTED)
+    assert (choice.semantic.encoder, choice.semantic.decision.rung) == (ADAPTED, "document")
+    assert (choice.hybrid.system, choice.semantic.system) == (BASE, ADAPTED)
 
 
 def test_other_queries_compare_an_encoder_with_the_share_that_experience_says() -> None:
-    found = choice_of(query_set("document"), experience=known(hybrid=SHARES)).select([ADAPTED])
-    assert measured(found.hybrid.decision) == pytest.approx({"adapted 0.6": GAIN})
-    assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
+    choice = choice_of(query_set("document"), experience=measured_experience(hybrid=SHARES)).select(
+        [ADAPTED]
+    )
+    assert measured(choice.hybrid.decision) == pytest.approx({"adapted 0.6": GAIN})
+    assert (choice.hybrid.encoder, choice.hybrid.share, choice.hybrid.standing) == (
         ADAPTED,
         0.6,
         "proved",
@@ -232,14 +242,16 @@ def test_other_queries_compare_an_encoder_with_the_share_that_experience_says() 
 
 
 def test_without_evidence_the_pair_that_suited_public_collections_is_expected() -> None:
-    found = choice_of(experience=known(hybrid=SHARES)).select([ADAPTED])
-    assert (found.semantic.encoder, found.semantic.standing) == (ADAPTED, "expected")
-    assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
+    choice = choice_of(experience=measured_experience(hybrid=SHARES)).select([ADAPTED])
+    assert (choice.semantic.encoder, choice.semantic.standing) == (ADAPTED, "expected")
+    assert (choice.hybrid.encoder, choice.hybrid.share, choice.hybrid.standing) == (
         ADAPTED,
         0.6,
         "expected",
     )
-    outcomes = {one.name: one.outcome for one in found.hybrid.decision.candidates}
+    outcomes = {
+        candidate.name: candidate.outcome for candidate in choice.hybrid.decision.candidates
+    }
     assert outcomes == {
         **dict.fromkeys(("base 0.4", "base 0.6", "base 0.7"), "not shown"),
         **dict.fromkeys(("adapted 0.4", "adapted 0.5", "adapted 0.7"), "not shown"),
@@ -254,13 +266,13 @@ def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> No
     titles = query_set(
         "document", [("ahead", {BASE: ALWAYS, INTERPOLATED: ALWAYS, ADAPTED: late}, 50)]
     )
-    found = choice_of(titles, experience=known(hybrid=shares)).decide_hybrid(
+    decision = choice_of(titles, experience=measured_experience(hybrid=shares)).decide_hybrid(
         [INTERPOLATED, ADAPTED]
     )
-    assert measured(found) == pytest.approx(
+    assert measured(decision) == pytest.approx(
         {"interpolated-0.5 0.5": 0.0, "adapted 0.6": -100 * (1 - SECOND)}
     )
-    assert (found.chosen, outcomes(found)["adapted 0.6"]) == ("base 0.5", "excluded")
+    assert (decision.chosen, outcomes(decision)["adapted 0.6"]) == ("base 0.5", "excluded")
 
 
 @pytest.mark.parametrize(
@@ -270,52 +282,65 @@ def test_no_share_that_nothing_measured_takes_the_place_of_the_usual_one() -> No
 def test_other_shares_are_expected_if_judged_questions_measure_them(count, expected) -> None:
     shares = {0.5: 1.5, 0.6: 2.5, 0.7: 1.5}
     judged = query_set(queries=[("ahead", {BASE: ALWAYS, ADAPTED: ALWAYS}, count)])
-    found = choice_of(judged, experience=known(hybrid=shares)).decide_hybrid([ADAPTED])
-    assert [name for name, outcome in outcomes(found).items() if outcome == "expected"] == expected
+    decision = choice_of(judged, experience=measured_experience(hybrid=shares)).decide_hybrid(
+        [ADAPTED]
+    )
+    assert [
+        name for name, outcome in outcomes(decision).items() if outcome == "expected"
+    ] == expected
 
 
 def test_without_evidence_or_experience_base_stays() -> None:
-    found = choice_of().select([ADAPTED])
-    for mode, one in found.by_mode.items():
-        assert (one.encoder, one.weight, one.standing, one.decision.mode) == (
+    choice = choice_of().select([ADAPTED])
+    for mode, mode_choice in choice.by_mode.items():
+        assert (
+            mode_choice.encoder,
+            mode_choice.weight,
+            mode_choice.standing,
+            mode_choice.decision.mode,
+        ) == (
             BASE,
             0.0,
             "base",
             mode,
         )
-    assert found.hybrid.share == EQUAL
+    assert choice.hybrid.share == EQUAL
 
 
 def test_judged_questions_that_show_harm_win_over_experience() -> None:
     worse: Queries = [("close", {BASE: ALWAYS, ADAPTED: NEVER}, 12)]
-    found = choice_of(query_set(queries=worse), experience=known(8.0, SHARES)).select([ADAPTED])
-    assert (found.semantic.encoder, found.semantic.decision.candidates[0].excluded_by) == (
+    choice = choice_of(
+        query_set(queries=worse), experience=measured_experience(8.0, SHARES)
+    ).select([ADAPTED])
+    assert (choice.semantic.encoder, choice.semantic.decision.candidates[0].excluded_by) == (
         BASE,
         "judged",
     )
-    assert found.hybrid.encoder == BASE
+    assert choice.hybrid.encoder == BASE
     unasked = choice_of(
-        query_set(queries=worse), experience=known(8.0, SHARES), use_judged=False
+        query_set(queries=worse), experience=measured_experience(8.0, SHARES), use_judged=False
     ).select([ADAPTED])
     assert (unasked.semantic.encoder, unasked.hybrid.encoder) == (ADAPTED, ADAPTED)
 
 
 def test_judged_questions_that_a_generator_made_decide_nothing() -> None:
-    found = choice_of(query_set(generated=True)).select([ADAPTED])
-    assert [(one.encoder, one.decision.rung) for one in found.by_mode.values()] == [
-        (BASE, None)
-    ] * 2
+    choice = choice_of(query_set(generated=True)).select([ADAPTED])
+    assert [
+        (mode_choice.encoder, mode_choice.decision.rung) for mode_choice in choice.by_mode.values()
+    ] == [(BASE, None)] * 2
 
 
 def test_a_foreign_encoder_has_a_small_share_of_which_experience_says_nothing() -> None:
-    one = choice_of(query_set("document"), reference=FOREIGN, experience=known(hybrid=SHARES))
-    decision = one.decide_hybrid([ADAPTED])
+    chooser = choice_of(
+        query_set("document"), reference=FOREIGN, experience=measured_experience(hybrid=SHARES)
+    )
+    decision = chooser.decide_hybrid([ADAPTED])
     assert decision.reference == "base 0.1"
     assert names(decision)[:4] == ["base 0.2", "base 0.3", "base 0.4", "base 0.5"]
     assert names(decision)[4:] == [f"adapted {share}" for share in (0.1, 0.2, 0.3, 0.4, 0.5)]
     assert list(measured(decision)) == ["adapted 0.1"]
     assert {row.expectation for row in decision.candidates} == {None}
-    assert one.decide_semantic([ADAPTED]).candidates[0].expectation is not None, (
+    assert chooser.decide_semantic([ADAPTED]).candidates[0].expectation is not None, (
         "of semantic search it holds"
     )
 
@@ -325,37 +350,39 @@ def test_a_foreign_encoder_has_a_small_share_of_which_experience_says_nothing() 
     [({"fusion": "weighted", "weight": 0.7}, 0.7, "0.7"), ({"fusion": "rrf"}, None, "rrf")],
 )
 def test_a_fusion_that_is_set_is_not_varied(search, share, name) -> None:
-    found = choice_of(
-        query_set(), search=search, reference=share, experience=known(hybrid=SHARES)
+    choice = choice_of(
+        query_set(), search=search, reference=share, experience=measured_experience(hybrid=SHARES)
     ).select([ADAPTED])
-    assert names(found.hybrid.decision) == [f"adapted {name}"]
-    assert found.hybrid.share == share
-    assert found.hybrid.decision.candidates[0].expectation is None
+    assert names(choice.hybrid.decision) == [f"adapted {name}"]
+    assert choice.hybrid.share == share
+    assert choice.hybrid.decision.candidates[0].expectation is None
 
 
 def test_without_an_adapter_judged_questions_may_still_choose_the_share() -> None:
     late: Queries = [("behind", {BASE: leading_from(0.55)}, 150)]
-    found = choice_of(query_set(queries=late)).select([], "Nothing was trained.")
-    assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.standing) == (
+    choice = choice_of(query_set(queries=late)).select([], "Nothing was trained.")
+    assert (choice.hybrid.encoder, choice.hybrid.share, choice.hybrid.standing) == (
         BASE,
         0.6,
         "proved",
     )
-    assert found.hybrid.system == IN_USE, "base has rows of its own, with half of the score"
-    assert (found.semantic.encoder, found.semantic.system) == (BASE, BASE)
-    assert {one.reason for one in found.by_mode.values()} == {"Nothing was trained."}
+    assert choice.hybrid.system == IN_USE, "base has rows of its own, with half of the score"
+    assert (choice.semantic.encoder, choice.semantic.system) == (BASE, BASE)
+    assert {mode_choice.reason for mode_choice in choice.by_mode.values()} == {
+        "Nothing was trained."
+    }
 
 
 def test_an_interpolation_has_its_weight() -> None:
     rows: Queries = [("close", {BASE: NEVER, INTERPOLATED: ALWAYS, ADAPTED: ALWAYS}, 150)]
-    found = choice_of(query_set(queries=rows)).select([INTERPOLATED, ADAPTED])
-    for one in found.by_mode.values():
-        assert (one.encoder, one.weight, one.system) == (
+    choice = choice_of(query_set(queries=rows)).select([INTERPOLATED, ADAPTED])
+    for mode_choice in choice.by_mode.values():
+        assert (mode_choice.encoder, mode_choice.weight, mode_choice.system) == (
             INTERPOLATED,
             0.5,
             IN_USE,
         ), "as good, and nearer to base"
-    assert found.hybrid.share == EQUAL
+    assert choice.hybrid.share == EQUAL
 
 
 def encoders(
@@ -365,56 +392,58 @@ def encoders(
 
 
 def outcomes(decision: Decision) -> dict[str, str]:
-    return {one.name: one.outcome for one in decision.candidates}
+    return {candidate.name: candidate.outcome for candidate in decision.candidates}
 
 
 def test_questions_judged_only_where_two_lists_differ_count_too() -> None:
     full = query_set(queries=encoders(NEVER, NEVER, NEVER, 100))
     gained = choice_of(full, focused=focused_set(encoders(NEVER, NEVER, ALWAYS, 200)))
-    found = gained.decide_semantic([INTERPOLATED, ADAPTED])
-    assert (found.chosen, found.standing, found.rung, found.queries) == (
+    decision = gained.decide_semantic([INTERPOLATED, ADAPTED])
+    assert (decision.chosen, decision.standing, decision.rung, decision.queries) == (
         ADAPTED,
         "proved",
         "judged",
         300,
     )
-    assert found.row is not None
-    assert found.row.difference is not None
-    assert found.row.difference.value == pytest.approx(100 * (1 - 0.5) * 200 / 300), (
+    assert decision.row is not None
+    assert decision.row.difference is not None
+    assert decision.row.difference.value == pytest.approx(100 * (1 - 0.5) * 200 / 300), (
         "NEVER: the right chunk is third"
     )
     lost = choice_of(
-        full, focused=focused_set(encoders(ALWAYS, ALWAYS, NEVER, 200)), experience=known()
+        full,
+        focused=focused_set(encoders(ALWAYS, ALWAYS, NEVER, 200)),
+        experience=measured_experience(),
     )
-    found = lost.decide_semantic([INTERPOLATED, ADAPTED])
-    assert (found.chosen, outcomes(found)[ADAPTED]) == (BASE, "excluded")
+    decision = lost.decide_semantic([INTERPOLATED, ADAPTED])
+    assert (decision.chosen, outcomes(decision)[ADAPTED]) == (BASE, "excluded")
 
 
 def test_questions_about_one_candidate_take_nothing_from_what_judged_ones_say_of_another() -> None:
     full = query_set(queries=encoders(ALWAYS, NEVER, ALWAYS, 100))
     about_adapted = focused_set(encoders(NEVER, NEVER, ALWAYS, 1))
-    found = choice_of(full, focused=about_adapted).decide_semantic([INTERPOLATED, ADAPTED])
-    assert outcomes(found) == {INTERPOLATED: "excluded", ADAPTED: "not shown"}
-    assert [(one.rung, one.queries) for one in found.ladder] == [("judged", 101)]
+    decision = choice_of(full, focused=about_adapted).decide_semantic([INTERPOLATED, ADAPTED])
+    assert outcomes(decision) == {INTERPOLATED: "excluded", ADAPTED: "not shown"}
+    assert [(rung.rung, rung.queries) for rung in decision.ladder] == [("judged", 101)]
 
 
 def test_preferences_are_of_one_mode_and_one_pair() -> None:
     better = {"adapted 0.6": PreferenceEvidence(40, 50.0, 0.1)}
-    found = choice_of(preferences={"hybrid": better}).select([ADAPTED])
-    assert (found.hybrid.encoder, found.hybrid.share, found.hybrid.decision.rung) == (
+    choice = choice_of(preferences={"hybrid": better}).select([ADAPTED])
+    assert (choice.hybrid.encoder, choice.hybrid.share, choice.hybrid.decision.rung) == (
         ADAPTED,
         0.6,
         "preferred",
     )
-    assert found.semantic.encoder == BASE
+    assert choice.semantic.encoder == BASE
 
 
 def test_what_is_foreseen_holds_for_the_pairs_that_were_measured() -> None:
-    one = known(hybrid=SHARES)
-    found = one.find_priors(
+    experience = measured_experience(hybrid=SHARES)
+    prior_knowledge = experience.find_priors(
         "hybrid", [Option("adapted 0.6", ADAPTED, 0.6), Option("base 0.6", BASE, 0.6)]
     )
-    assert list(found.priors) == ["adapted 0.6"]
+    assert list(prior_knowledge.priors) == ["adapted 0.6"]
     errors = {"document": {"semantic": 1.5}, "model": {"hybrid": 0.5}}
     two = ProjectExperience(Experience(rung_errors=errors), "extractive")
     assert two.find_priors("hybrid", []).rung_errors == {"model": 0.5}
@@ -434,18 +463,18 @@ def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
         Effect(name, "extractive", ADAPTED, "semantic", None, 0, 4.0, 1.0) for name in HASHES
     ]
     documents = {name: frozenset(document_digests(hashes)) for name, hashes in HASHES.items()}
-    found = Experience("m", {"extractive": RECIPE}, effects, documents)
+    experience = Experience("m", {"extractive": RECIPE}, effects, documents)
     config = TrainingConfig(objective="mixed", weights="adapter", steps=60, queries_per_step=32)
-    monkeypatch.setattr(selection, "load_experience", lambda: found)
+    monkeypatch.setattr(selection, "load_experience", lambda: experience)
     monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "extractive")
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
     monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", lambda _snapshot: "m")
 
 
-def asked(
+def project_experience(
     settings: Mapping[str, Any] | None = None, hashes: Sequence[str] = (), scope: str = "both"
 ) -> Any:
-    documents = [SimpleNamespace(content_hash=one) for one in hashes]
+    documents = [SimpleNamespace(content_hash=content_hash) for content_hash in hashes]
     store = SimpleNamespace(documents=lambda: documents)
     snapshot: Any = SimpleNamespace(settings=validate(dict(settings or {})), store=store)
     return experience_for(snapshot, scope)
@@ -454,9 +483,11 @@ def asked(
 @pytest.mark.usefixtures("shipped")
 def test_a_project_is_foreseen_by_other_collections_alone() -> None:
     for hashes, collections in (((), 4), (HASHES["dunes"], 3)):
-        prior = asked(hashes=hashes).experience.prior("extractive", ADAPTED, "semantic", None)
+        prior = project_experience(hashes=hashes).experience.prior(
+            "extractive", ADAPTED, "semantic", None
+        )
         assert prior.collections == collections
-    both = asked(hashes=HASHES["dunes"] + HASHES["canals"])
+    both = project_experience(hashes=HASHES["dunes"] + HASHES["canals"])
     assert both.experience.prior("extractive", ADAPTED, "semantic", None) is None
 
 
@@ -471,8 +502,8 @@ def test_a_project_is_foreseen_by_other_collections_alone() -> None:
     ids=["strict", "small model", "another recipe"],
 )
 def test_strict_gates_and_other_methods_use_no_experience(settings, scope) -> None:
-    assert asked() is not None
-    assert asked(settings, scope=scope) is None
+    assert project_experience() is not None
+    assert project_experience(settings, scope=scope) is None
 
 
 @pytest.mark.usefixtures("shipped")
@@ -494,7 +525,7 @@ def test_the_prior_of_much_longer_or_shorter_training_is_wider(
         **{"objective": "mixed", "steps": 60, "queries_per_step": 32, **numbers}
     )
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _snapshot: config)
-    assert asked().widened == widened
+    assert project_experience().widened == widened
 
 
 @pytest.mark.usefixtures("shipped")
@@ -507,14 +538,16 @@ def test_the_prior_of_much_longer_or_shorter_training_is_wider(
     ],
 )
 def test_the_report_says_whether_experience_counts(settings, scope, value) -> None:
-    found = explain_experience(validate(settings), asked(settings, scope=scope), 0.5)
-    assert found[0] == value
-    assert found[1]
+    explanation = explain_experience(
+        validate(settings), project_experience(settings, scope=scope), 0.5
+    )
+    assert explanation[0] == value
+    assert explanation[1]
 
 
 @pytest.mark.usefixtures("shipped")
 def test_the_report_says_that_experience_is_widened() -> None:
-    experience = asked(hashes=HASHES["dunes"])
+    experience = project_experience(hashes=HASHES["dunes"])
     name, why = explain_experience(validate({}), replace(experience, widened=True), 0.5)
     assert name == "3 public collections, widened"
     assert OTHER_TRAINING in why
@@ -523,29 +556,29 @@ def test_the_report_says_that_experience_is_widened() -> None:
 @pytest.mark.usefixtures("shipped")
 @pytest.mark.parametrize("share", [None, 0.1])
 def test_the_report_says_where_experience_is_of_semantic_search_alone(share) -> None:
-    experience = asked()
+    experience = project_experience()
     assert explain_experience(validate({}), experience, share) != explain_experience(
         validate({}), experience, 0.5
     )
-    foreseen = known(hybrid={EQUAL: 4.0})
+    foreseen = measured_experience(hybrid={EQUAL: 4.0})
     assert choice_of(experience=foreseen).decide_hybrid([ADAPTED]).standing == "expected"
-    found = choice_of(experience=foreseen, reference=share).decide_hybrid([ADAPTED])
-    assert (found.standing, found.candidates) == ("base", ())
+    decision = choice_of(experience=foreseen, reference=share).decide_hybrid([ADAPTED])
+    assert (decision.standing, decision.candidates) == ("base", ())
 
 
 @pytest.mark.usefixtures("shipped")
 def test_queries_of_another_kind_have_the_experience_of_theirs(monkeypatch) -> None:
     monkeypatch.setattr(selection, "backend_of_queries", lambda _snapshot: "gguf")
-    assert asked() is None, "nothing was measured with queries of a language model"
+    assert project_experience() is None, "nothing was measured with queries of a language model"
 
 
 @pytest.mark.usefixtures("shipped")
 def test_the_prior_of_another_encoder_is_wider(monkeypatch) -> None:
-    assert not asked().widened
+    assert not project_experience().widened
     monkeypatch.setattr(
         "engine.encoders.for_project.model_fingerprint", lambda _snapshot: "another"
     )
-    assert asked().widened
+    assert project_experience().widened
 
 
 @pytest.mark.usefixtures("shipped")
@@ -554,7 +587,7 @@ def test_an_installation_without_experience_foresees_nothing(monkeypatch) -> Non
         raise EngineError("The file is missing.", code="asset-missing")
 
     monkeypatch.setattr(selection, "load_experience", missing)
-    assert asked() is None
+    assert project_experience() is None
 
 
 @pytest.mark.usefixtures("shipped")
@@ -566,4 +599,4 @@ def test_an_encoder_that_cannot_be_read_is_an_error(monkeypatch) -> None:
 
     monkeypatch.setattr("engine.encoders.for_project.model_fingerprint", missing)
     with fails(ModelError, "model-missing"):
-        asked()
+        project_experience()

@@ -68,11 +68,13 @@ def test_the_key_is_not_sent_where_it_could_be_read_on_the_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
-    asked: list[str] = []
-    monkeypatch.setattr(Address, "keeps_secret", lambda _self, number: bool(asked.append(number)))
+    addresses: list[str] = []
+    monkeypatch.setattr(
+        Address, "keeps_secret", lambda _self, number: bool(addresses.append(number))
+    )
     with serving(lambda *_: GOOD) as server:
         ask(server)
-    assert asked == ["127.0.0.1"], "where the connection goes"
+    assert addresses == ["127.0.0.1"], "where the connection goes"
     assert "Authorization" not in server.headers[0]
 
 
@@ -97,13 +99,13 @@ def test_a_server_that_refused_a_schema_is_sent_no_further_ones() -> None:
 
 def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on() -> None:
     def script(request: dict[str, object], number: int) -> Raw | str:
-        wanted = request["response_format"]
-        assert isinstance(wanted, dict)
+        form = request["response_format"]
+        assert isinstance(form, dict)
         error = (
             b'{"error": {"message": "body.response_format.type: Input should be text or'
             b' json_object"}}'
         )
-        if wanted == {"type": "json_object", "schema": PAIRS.schema(2)}:
+        if form == {"type": "json_object", "schema": PAIRS.schema(2)}:
             return GOOD
         return Raw(500, error)
 
@@ -121,7 +123,7 @@ def test_a_server_that_wants_the_schema_otherwise_gets_it_so_from_then_on() -> N
 def test_an_answer_ended_by_its_limit_is_marked_and_made_whole() -> None:
     pair = '{"evidence": "It rains.", "question": "Does it?"}'
     begun = '{"evidence": "It sno'
-    found = {
+    expected_replies = {
         '{"questions": [': Reply('{"questions": []}', cut=True),
         f'{{"questions": [{pair}, {begun}': Reply(
             f'{{"questions": [{pair}, {begun}", "question": ""}}]}}', cut=True
@@ -129,7 +131,7 @@ def test_an_answer_ended_by_its_limit_is_marked_and_made_whole() -> None:
         f'{{"questions": [{pair}, {{"evi': Reply(f'{{"questions": [{pair}]}}'),
         "Here are the": Reply("Here are the", cut=True),
     }
-    for sent, expected in found.items():
+    for sent, expected in expected_replies.items():
         with serving(lambda *_, sent=sent: completion(sent, "length")) as server:  # type: ignore[misc]
             assert ask(server) == expected
 
@@ -202,7 +204,7 @@ SENT = (
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("message", "repeated"),
     [
         ("no model loaded", True),
         ("the request exceeds the available context size, try increasing it", True),
@@ -215,11 +217,11 @@ SENT = (
         ("tokens [17, 4, 5, 91, 6, 77, 8, 9]", False),
     ],
 )
-def test_an_error_with_a_word_of_the_document_is_not_repeated(said: str, told: bool) -> None:
-    answer = Raw(500, json.dumps({"error": {"message": said}}).encode())
+def test_an_error_with_a_word_of_the_document_is_not_repeated(message: str, repeated: bool) -> None:
+    answer = Raw(500, json.dumps({"error": {"message": message}}).encode())
     with serving(lambda *_: answer) as server, pytest.raises(UnansweredError) as caught:
         ask(server, SENT)
-    assert str(caught.value) == (f"HTTP 500: {said}" if told else "HTTP 500")
+    assert str(caught.value) == (f"HTTP 500: {message}" if repeated else "HTTP 500")
     assert not caught.value.lasting, "a server that is put right is asked again"
 
 
@@ -284,15 +286,15 @@ def test_a_server_that_sends_a_byte_now_and_then_is_not_waited_for_either() -> N
 
 def test_a_stop_does_not_wait_for_the_answer() -> None:
     release = threading.Event()
-    asked = threading.Event()
+    received = threading.Event()
 
     def script(*_: object) -> Raw:
-        asked.set()
+        received.set()
         return Raw(body=b"{}", wait=release)
 
     with serving(script) as server:
         with pytest.raises(CancelledError):
-            ask(server, stop=asked.is_set)
+            ask(server, stop=received.is_set)
         assert not release.is_set()
         release.set()
 
@@ -355,26 +357,26 @@ def test_messages_are_on_their_way_together_and_answers_find_their_own() -> None
     """
     together = threading.Barrier(3, timeout=60)
 
-    def script(asked: dict[str, Any], _number: int) -> str:
+    def script(body: dict[str, Any], _number: int) -> str:
         together.wait()
-        return f"about {asked['messages'][1]['content']}"
+        return f"about {body['messages'][1]['content']}"
 
     names = ("pumps", "cranes", "kilns")
     with serving(script) as server:
-        found = outcomes(several(server, 3), [request(name) for name in names])
-    assert found == [Reply(f"about {name}") for name in names]
+        results = outcomes(several(server, 3), [request(name) for name in names])
+    assert results == [Reply(f"about {name}") for name in names]
 
 
 def test_a_stop_lets_go_of_all_that_are_on_their_way() -> None:
     release = threading.Event()
-    asked = list[object]()
+    received = list[object]()
 
     def script(*what: object) -> Raw:
-        asked.append(what)
+        received.append(what)
         return Raw(body=b"{}", wait=release)
 
     with serving(script) as server:
-        model = several(server, 2, lambda: len(asked) == 2)
+        model = several(server, 2, lambda: len(received) == 2)
         with pytest.raises(CancelledError):
             outcomes(model, [request(name) for name in "ab"])
         release.set()
@@ -383,7 +385,7 @@ def test_a_stop_lets_go_of_all_that_are_on_their_way() -> None:
 def test_requests_that_fail_together_count_as_one_failure() -> None:
     together = threading.Barrier(4, timeout=60)
 
-    def script(_asked: object, number: int) -> Raw | str:
+    def script(_body: object, number: int) -> Raw | str:
         if number < 4:
             together.wait()
         if number < 5:
@@ -392,14 +394,14 @@ def test_requests_that_fail_together_count_as_one_failure() -> None:
 
     with serving(script) as server:
         model = chat_model(server.url, concurrency=4, max_failures=2)
-        found = outcomes(model, [request(name) for name in "abcd"])
-        assert {str(error) for error in found} == {"HTTP 500"}
+        errors = outcomes(model, [request(name) for name in "abcd"])
+        assert {str(error) for error in errors} == {"HTTP 500"}
         with fails(StageError, "endpoint-no-answer", 2):
             model.complete(request("e"))
 
 
 def test_each_message_is_sent_in_the_form_that_the_server_takes() -> None:
-    with serving(lambda asked, _: Raw(400) if "response_format" in asked else GOOD) as server:
+    with serving(lambda body, _: Raw(400) if "response_format" in body else GOOD) as server:
         model = several(server, 2)
         assert outcomes(model, [request(name) for name in "ab"]) == [Reply(GOOD)] * 2
         assert model.complete(request("c")) == Reply(GOOD)
@@ -417,7 +419,7 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("a <|im_end|> b", "a < |im_end| > b"),
         ("</s><s>[INST] x [/INST]", "< /s>< s>[ INST] x [ /INST]"),
@@ -433,9 +435,9 @@ def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch
         ),
     ],
 )
-def test_what_looks_like_a_control_token_is_taken_apart(text: str, shown: str) -> None:
-    assert neutralize(text) == shown
-    assert "".join(shown.split()) == "".join(text.split())
+def test_what_looks_like_a_control_token_is_taken_apart(text: str, expected: str) -> None:
+    assert neutralize(text) == expected
+    assert "".join(expected.split()) == "".join(text.split())
 
 
 @pytest.mark.parametrize("family", list(FAMILIES))

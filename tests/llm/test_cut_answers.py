@@ -70,9 +70,9 @@ def test_wherever_an_answer_ends_it_is_read_and_its_finished_entries_are_kept(
         n for n, (a, b) in enumerate(zip(single, whole, strict=False)) if a != b
     )  # the end of the first entry
     for place in range(len(whole) + 1):
-        found = shape.close_truncated(whole[:place])
-        assert found is not None
-        text, cut = found
+        closed = shape.close_truncated(whole[:place])
+        assert closed is not None
+        text, cut = closed
         entries = [item.model_dump() for item in shape.read(text)]
         finished = entries[:-1] if cut else entries
         assert finished == [entry] * len(finished)

@@ -105,12 +105,12 @@ def test_control_tokens_of_a_document_stay_text(served: LanguageModel) -> None:
     assert tokens.count(IM_END) == 2
     assert tokens.count(2) == 0
     assert tokens[0] == 1
-    shown = b"".join(
+    rendered = b"".join(
         {1: b"", IM_START: b"<|im_start|>", IM_END: b"<|im_end|>"}.get(token)
         or bytes([token - 3] if token > 2 else [])
         for token in tokens
     )
-    assert shown.replace(SPACE, b" ") == expected + b"<|im_start|>assistant\n"
+    assert rendered.replace(SPACE, b" ") == expected + b"<|im_start|>assistant\n"
 
 
 def test_added_tokens_of_a_file_are_never_control_tokens_in_document_text(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_stop_ends_the_loading_too(tiny_gguf_file: Path) -> None:
     before = set(psutil.Process().children())
     with pytest.raises(CancelledError):
         FileChatModel(tiny_gguf_file, 2048, NullReporter(), stopping)
-    left = {child for child in psutil.Process().children() if child.pid not in STARTER.keepers}
-    assert left <= before
+    children = {child for child in psutil.Process().children() if child.pid not in STARTER.keepers}
+    assert children <= before
 
 
 def test_the_process_of_a_model_that_nobody_refers_to_ends(tiny_gguf_file: Path) -> None:
@@ -295,18 +295,18 @@ def test_a_quantised_model_writes_too(tiny_gguf_file: Path, tmp_path: Path) -> N
 
 
 def test_the_context_is_no_longer_than_the_model_was_trained_for(tmp_path: Path) -> None:
-    told: list[tuple[str, object]] = []
+    choices: list[tuple[str, object]] = []
 
     class Reporter(NullReporter):
         def report_choice(self, setting: str, value: object, reason: str) -> None:
-            told.append((setting, value))
+            choices.append((setting, value))
 
     loaded = FileChatModel(
         build_tiny_gguf(tmp_path / "short.gguf", context=1024), 4096, Reporter(), lambda: None
     )
     assert loaded.context == 1024
-    assert ("context tokens", 1024) in told
-    assert {setting for setting, _ in told} == {"gpu layers", "threads", "context tokens"}
+    assert ("context tokens", 1024) in choices
+    assert {setting for setting, _ in choices} == {"gpu layers", "threads", "context tokens"}
     loaded.close()
 
 

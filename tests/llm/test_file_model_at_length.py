@@ -51,9 +51,9 @@ def test_five_hundred_answers_of_llama_cpp_are_all_whole(tiny_gguf_file: Path) -
         message = Message("Answer with JSON.", f"Passage {n}: the pump {n} stands in hall {n}.")
         reply = model.complete(Request(message, shapes[n % 3], 3, 700, n))
         assert reply.cut or 0 < model.count(reply.text) <= 700
-        found = shapes[n % 3].read(reply.text)
-        assert 0 <= len(found) <= 3
-        whole, cut, entries = whole + 1, cut + reply.cut, entries + len(found) - reply.cut
+        items = shapes[n % 3].read(reply.text)
+        assert 0 <= len(items) <= 3
+        whole, cut, entries = whole + 1, cut + reply.cut, entries + len(items) - reply.cut
     model.close()
     print(
         f"{whole} whole answers with {entries} finished entries, {cut} of them with a last one that"
@@ -91,7 +91,7 @@ def test_a_run_reads_every_answer_and_gives_up_if_none_is_usable(
             f"The pump {number} stands in hall {number}. It was bought in the year {1500 + number}."
         )
         (project.path / "documents" / f"pump-{number}.txt").write_text(text)
-    done = subprocess.run(
+    completed = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -107,8 +107,8 @@ def test_a_run_reads_every_answer_and_gives_up_if_none_is_usable(
         timeout=3000,
         check=False,
     )
-    assert done.returncode == 5, done.stderr
-    assert "200 chunks" in done.stderr
+    assert completed.returncode == 5, completed.stderr
+    assert "200 chunks" in completed.stderr
     (ledger,) = answer_files(project)
     answers = [json.loads(line) for line in ledger.read_text().splitlines()]
     reasons = Counter(reason for answer in answers for *_, reason in answer["lost"])
@@ -132,11 +132,11 @@ def test_a_segfault_of_the_models_process_loses_no_finished_item(
         "SEGFAULT_AFTER": "2",
         "SEGFAULT_PROJECT": str(project.path),
     }
-    done = subprocess.run(
+    completed = subprocess.run(
         command, env=crashing, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 5
-    assert "SIGSEGV" in done.stderr or "crashed" in done.stderr
+    assert completed.returncode == 5
+    assert "SIGSEGV" in completed.stderr or "crashed" in completed.stderr
     (ledger,) = answer_files(project)
     finished = ledger.read_text().splitlines()
     assert 2 <= len(finished) < 6
@@ -245,7 +245,7 @@ def test_a_chunk_that_a_llama_cpp_server_refuses_is_sent_in_halves(server: str) 
 
 def through_a_bad_line(url: str) -> None:
     """What each fault is told as, and that the message after it goes through."""
-    wanted = [
+    expected = [
         (DROP, "broke off"),
         (ERROR, "HTTP 500: no model"),
         (DELAY, ""),
@@ -253,7 +253,7 @@ def through_a_bad_line(url: str) -> None:
         (HALF_OPEN, "no answer within"),
         ("pass", ""),
     ]
-    faults = ["pass", "pass", *(fault for fault, _ in wanted)]
+    faults = ["pass", "pass", *(fault for fault, _ in expected)]
     with spoiling(url, faults) as proxy:
         model = endpoint(proxy.url, seconds=5)
         for seed in range(2):
@@ -262,15 +262,15 @@ def through_a_bad_line(url: str) -> None:
                 assert model.complete(
                     Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
                 ).text
-        for seed, (fault, why) in enumerate(wanted):
-            asked = Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
-            found = outcome(model, asked)
+        for seed, (fault, why) in enumerate(expected):
+            request = Request(Message("Be brief.", "What is in it?"), QUESTIONS, 1, 40, seed)
+            result = outcome(model, request)
             if why:
-                assert isinstance(found, UnansweredError), fault
-                assert why in str(found)
-                assert not found.lasting, "it is worth asking again in another run"
+                assert isinstance(result, UnansweredError), fault
+                assert why in str(result)
+                assert not result.lasting, "it is worth asking again in another run"
             else:
-                assert isinstance(found, Reply), f"{fault}: {found}"
+                assert isinstance(result, Reply), f"{fault}: {result}"
         assert proxy.met == faults
 
 

@@ -54,8 +54,8 @@ TOO_LONG = (
 pytestmark = pytest.mark.usefixtures("no_endpoint_key")
 
 
-def as_body(told: dict[str, Any]) -> Raw:
-    return Raw(body=json.dumps(told).encode())
+def as_body(content: dict[str, Any]) -> Raw:
+    return Raw(body=json.dumps(content).encode())
 
 
 class Heard:
@@ -102,35 +102,35 @@ WAYS: dict[str, Callable[[Request], Raw]] = {
 @pytest.mark.parametrize("way", list(WAYS))
 def test_a_long_text_is_counted_by_the_server_in_its_own_way(way: str) -> None:
     heard = Heard(**{way.rstrip("_"): WAYS[way]})
-    told = KeptChoices()
+    reporter = KeptChoices()
     with serving(good, heard) as server:
-        chat = model(server, reporter=told)
+        chat = model(server, reporter=reporter)
         assert chat.count(LONG) == len(LONG.split())
-        asked = len(heard.asked)
+        count = len(heard.asked)
         assert chat.count("The pump stands.") == estimate_tokens("The pump stands."), (
             "a short one cannot be too long"
         )
         assert chat.count(LONG) == len(LONG.split())
-        assert len(heard.asked) == asked, "it is asked once"
+        assert len(heard.asked) == count, "it is asked once"
         assert chat.count(LONG + " <|im_end|>") == len(LONG.split()) + 3, (
             "as it is sent: with control tokens taken apart"
         )
-    assert [choice[:2] for choice in told.choices] == [("long chunks", "by its tokenizer")]
+    assert [choice[:2] for choice in reporter.choices] == [("long chunks", "by its tokenizer")]
     assert all(request.get("model", "small") == "small" for _, request in heard.asked if request)
 
 
 def test_a_server_that_does_not_count_gets_no_more_requests_and_the_estimate_is_reported() -> None:
     heard = Heard()
-    told = KeptChoices()
+    reporter = KeptChoices()
     with serving(good, heard) as server:
-        chat = model(server, reporter=told)
+        chat = model(server, reporter=reporter)
         assert [chat.count(LONG), chat.count(LONG + " More.")] == [
             estimate_tokens(LONG),
             estimate_tokens(LONG + " More."),
         ]
     paths = ["/props", "/v1/models", "/api/ps", "/tokenize", "/extras/tokenize/count"]
     assert [path for path, _ in heard.asked] == paths
-    assert [(setting, value) for setting, value, _ in told.choices] == [
+    assert [(setting, value) for setting, value, _ in reporter.choices] == [
         ("long chunks", "by an estimate")
     ]
 
@@ -208,23 +208,23 @@ def test_ollamas_context_is_that_of_the_model_that_it_has_loaded(
     rows: list[dict[str, Any]], context: int
 ) -> None:
     heard = Ollama(*rows)
-    told = KeptChoices()
+    reporter = KeptChoices()
     with serving(good, heard) as server:
-        chat = model(server, reporter=told)
+        chat = model(server, reporter=reporter)
         chat.count(LONG)
         assert chat.context == context
     assert heard.loaded == [{"model": "small", "stream": False}]
-    assert ("context tokens" in {setting for setting, *_ in told.choices}) == (context < 4096)
+    assert ("context tokens" in {setting for setting, *_ in reporter.choices}) == (context < 4096)
 
 
 def test_an_ollama_that_cuts_silently_and_has_no_known_limit_is_warned_of() -> None:
     heard = Ollama({"name": "small:latest"})
-    told = KeptChoices()
+    reporter = KeptChoices()
     with serving(good, heard) as server:
-        chat = model(server, reporter=told)
+        chat = model(server, reporter=reporter)
         chat.count(LONG)
         assert chat.context == 4096
-    setting, value, why = told.choices[0]
+    setting, value, why = reporter.choices[0]
     assert (setting, value) == ("context tokens", 4096)
     assert "num_ctx" in str(why)
 
@@ -287,7 +287,7 @@ def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "exceeds"),
+    ("status", "message", "exceeds"),
     [
         (400, "the request exceeds the available context size, try increasing it", True),
         (
@@ -305,13 +305,13 @@ def test_what_is_still_too_long_in_halves_is_reported_and_the_server_given_up_in
         (400, "unknown field", False),
     ],
 )
-def test_refusals_that_are_about_the_length(status: int, said: str, exceeds: bool) -> None:
+def test_refusals_that_are_about_the_length(status: int, message: str, exceeds: bool) -> None:
     from engine.llm.prompts import Message
     from engine.llm.requests import Request, TooLongError, UnansweredError
     from engine.llm.shapes import PAIRS
 
     with serving(
-        lambda *_: Raw(status, json.dumps({"error": {"message": said}}).encode())
+        lambda *_: Raw(status, json.dumps({"error": {"message": message}}).encode())
     ) as server:
         with pytest.raises(UnansweredError) as caught:
             model(server).complete(Request(Message("s", "u"), PAIRS, 1, 10, 0))
@@ -333,16 +333,16 @@ def test_a_server_that_is_silent_about_tokens_is_not_waited_for(
 
 def test_a_stop_is_heard_while_a_server_counts() -> None:
     release = threading.Event()
-    asked = threading.Event()
+    received = threading.Event()
 
     def silent(_request: Request) -> Raw:
-        asked.set()
+        received.set()
         return Raw(wait=release)
 
     with serving(good, Heard(tokenize=silent)) as server:
         begun = time.monotonic()
         with pytest.raises(CancelledError):
-            model(server, stop=asked.is_set).count(LONG)
+            model(server, stop=received.is_set).count(LONG)
         assert time.monotonic() - begun < 2
         release.set()
 

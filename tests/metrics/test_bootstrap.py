@@ -28,19 +28,19 @@ def test_means_of_two_rows_have_the_binomial_distribution() -> None:
 
 def test_the_interval_agrees_with_the_normal_approximation() -> None:
     values = np.random.default_rng(0).random(2_000)
-    found = mean_interval(values, seed=1)
+    estimate = mean_interval(values, seed=1)
     spread = 1.96 * values.std() / np.sqrt(2_000)
-    assert found.value == pytest.approx(values.mean())
-    assert (found.low, found.high) == pytest.approx(
+    assert estimate.value == pytest.approx(values.mean())
+    assert (estimate.low, estimate.high) == pytest.approx(
         (values.mean() - spread, values.mean() + spread), abs=1e-3
     )
-    assert found.percent().high == pytest.approx(100 * found.high)
+    assert estimate.percent().high == pytest.approx(100 * estimate.high)
 
 
 def test_intervals_cover_the_true_mean_about_95_times_in_100() -> None:
     rng = np.random.default_rng(5)
     intervals = [mean_interval(rng.random(80), samples=1_000, seed=run) for run in range(300)]
-    covered = np.mean([found.low <= 0.5 <= found.high for found in intervals])
+    covered = np.mean([estimate.low <= 0.5 <= estimate.high for estimate in intervals])
     assert 0.91 <= covered <= 0.985
 
 
@@ -99,15 +99,15 @@ def test_few_queries_that_differ_give_no_verdict_however_many_do_not(queries: in
 @pytest.mark.parametrize("queries", [10, 20])
 def test_without_a_difference_at_most_5_in_100_tests_show_one(queries: int) -> None:
     gaps = np.random.default_rng(7).normal(size=(600, queries))
-    found = [
+    differences = [
         paired_difference(gap, np.zeros(queries), samples=1_100, seed=run)
         for run, gap in enumerate(gaps)
     ]
     assert (
-        np.mean([one.verdict != "no difference shown" for one in found]) < 0.068
+        np.mean([difference.verdict != "no difference shown" for difference in differences]) < 0.068
     )  # 5 % and two standard errors
     assert (
-        np.mean([one.low > 0 or one.high < 0 for one in found]) > 0.068
+        np.mean([difference.low > 0 or difference.high < 0 for difference in differences]) > 0.068
     )  # what the interval alone would say
 
 
@@ -143,8 +143,8 @@ def test_clusters_are_drawn_whole() -> None:
     means = bootstrap_means(values, samples=40_000, seed=3, clusters=clusters)[:, 0]
     # of two clusters: twice the first (1/4), both (1/2: one of four queries), twice the second
     # (1/4)
-    found, counts = np.unique(means, return_counts=True)
-    assert found.tolist() == [0.0, 0.25, 1.0]
+    distinct, counts = np.unique(means, return_counts=True)
+    assert distinct.tolist() == [0.0, 0.25, 1.0]
     assert counts / len(means) == pytest.approx([0.25, 0.5, 0.25], abs=0.01)
     alone = bootstrap_means(values, samples=50, seed=3, clusters=[1] * 4)
     assert (

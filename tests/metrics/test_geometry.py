@@ -16,8 +16,8 @@ NEAR = (0.8, 0.6)  # cosine 0.8 to EAST: squared distance 0.4
 
 
 def test_alignment_is_the_answers_squared_distance_in_units_of_the_nearest_chunks() -> None:
-    found = alignment([EAST, EAST, EAST], [NORTH, NEAR, WEST], [NEAR, NORTH, WEST])
-    assert found == pytest.approx([2 / 0.4, 1.0, 4 / 0.4], rel=1e-5)
+    ratios = alignment([EAST, EAST, EAST], [NORTH, NEAR, WEST], [NEAR, NORTH, WEST])
+    assert ratios == pytest.approx([2 / 0.4, 1.0, 4 / 0.4], rel=1e-5)
 
 
 def test_alignment_leaves_out_what_has_no_scale() -> None:
@@ -36,9 +36,9 @@ def test_alignment_never_falls_below_one_and_blocks_do_not_show() -> None:
     queries = rng.normal(size=(1_100, 8))
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     answers = chunks[rng.integers(0, 40, 1_100)]
-    found = alignment(queries, answers, chunks)
-    assert found.min() == pytest.approx(1.0)
-    assert found[600:] == pytest.approx(alignment(queries[600:], answers[600:], chunks), rel=1e-5)
+    ratios = alignment(queries, answers, chunks)
+    assert ratios.min() == pytest.approx(1.0)
+    assert ratios[600:] == pytest.approx(alignment(queries[600:], answers[600:], chunks), rel=1e-5)
 
 
 def test_uniformity_over_all_pairs_by_hand() -> None:

@@ -67,15 +67,15 @@ def test_mafins_figures_by_hand() -> None:
         "ndcg_exp@10",
         "ndcg_exp@20",
     )
-    found = evaluate_run(BY_HAND, MAFIN)
+    figures = evaluate_run(BY_HAND, MAFIN)
     # Query 1 has grades 0, 2, 0, 1 in its first ranks, of 3, 2 and 1: gains 3 and 1, of 7, 3 and 1.
-    assert [found[f"recall@{k}"][0] for k in (1, 3, 5, 20)] == pytest.approx(
+    assert [figures[f"recall@{k}"][0] for k in (1, 3, 5, 20)] == pytest.approx(
         [0, 1 / 3, 2 / 3, 2 / 3]
     )
     ideal = 7 + 3 / math.log2(3) + 1 / 2
-    assert found["ndcg_exp@1"].tolist() == [0, 0, 1]
-    assert found["ndcg_exp@3"][0] == pytest.approx(3 / math.log2(3) / ideal)
-    assert found["ndcg_exp@20"][0] == pytest.approx((3 / math.log2(3) + 1 / math.log2(5)) / ideal)
+    assert figures["ndcg_exp@1"].tolist() == [0, 0, 1]
+    assert figures["ndcg_exp@3"][0] == pytest.approx(3 / math.log2(3) / ideal)
+    assert figures["ndcg_exp@20"][0] == pytest.approx((3 / math.log2(3) + 1 / math.log2(5)) / ideal)
 
 
 def test_ndcg_cuts_the_ideal_ranking_too() -> None:

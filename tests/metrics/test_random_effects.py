@@ -34,26 +34,26 @@ def test_the_tail_of_a_prediction_is_that_of_t() -> None:
 
     # three collections: the normal distribution has 20 % where t with one degree of freedom has
     # them
-    found = predicted_effect([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
+    prediction = predicted_effect([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
     limit = 3 + math.sqrt(3 + 4 / 3) * stats.t.ppf(0.2, 1)
-    assert found.below(limit) == pytest.approx(0.2)
+    assert prediction.below(limit) == pytest.approx(0.2)
 
 
 def test_a_new_collection_varies_as_much_as_those_measured_do() -> None:
     # w = 1, ȳ = 3, Q = 4 + 0 + 4 = 8, τ² = (8 − 2) / (3 − 3/3) = 3; the mean's variance is 1 / (3 ·
     # 1/4) = 4/3
-    found = predicted_effect([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
-    assert found.mean == pytest.approx(3)
-    assert found.deviation == pytest.approx(HEAVIER * math.sqrt(3 + 4 / 3))
+    prediction = predicted_effect([1.0, 3.0, 5.0], [1.0, 1.0, 1.0])
+    assert prediction.mean == pytest.approx(3)
+    assert prediction.deviation == pytest.approx(HEAVIER * math.sqrt(3 + 4 / 3))
 
 
 def test_errors_that_differ_weigh_less_the_more_collections_vary() -> None:
     # w = (1, 1, 1/4), Σw = 9/4, ȳ = (0 + 2 + 2.5) / 2.25 = 2, Q = 4 + 0 + 64/4 = 20, Σw − Σw²/Σw =
     # 9/4 − (33/16) / (9/4) = 4/3, τ² = (20 − 2) / (4/3) = 13.5; then the weights are 1/14.5, 1/14.5
     # and 1/17.5: mean (2/14.5 + 10/17.5) / (2/14.5 + 1/17.5) = 40/11
-    found = predicted_effect([0.0, 2.0, 10.0], [1.0, 1.0, 2.0])
-    assert found.mean == pytest.approx(40 / 11)
-    assert found.deviation**2 == pytest.approx(HEAVIER**2 * (13.5 + 14.5 * 17.5 / 49.5))
+    prediction = predicted_effect([0.0, 2.0, 10.0], [1.0, 1.0, 2.0])
+    assert prediction.mean == pytest.approx(40 / 11)
+    assert prediction.deviation**2 == pytest.approx(HEAVIER**2 * (13.5 + 14.5 * 17.5 / 49.5))
 
 
 def test_collections_that_differ_by_chance_alone_have_a_common_effect() -> None:
@@ -62,8 +62,11 @@ def test_collections_that_differ_by_chance_alone_have_a_common_effect() -> None:
     assert predicted_effect([1.0, 2.0, 3.0], [2.0, 2.0, 2.0], 1.0).deviation == pytest.approx(
         HEAVIER * (1 + 5 / 3) ** 0.5
     )
-    found = predicted_effect([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])
-    assert (found.mean, found.deviation**2) == (pytest.approx(2), pytest.approx(HEAVIER**2 * 4 / 3))
+    prediction = predicted_effect([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])
+    assert (prediction.mean, prediction.deviation**2) == (
+        pytest.approx(2),
+        pytest.approx(HEAVIER**2 * 4 / 3),
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,8 +85,11 @@ def test_too_few_effects_or_no_error_are_refused(effects, errors) -> None:
 
 def test_a_measurement_updates_a_normal_distribution() -> None:
     # precisions 1/9 and 1/4: mean (4/9 + 1/4) / (13/36) = 25/13, variance 36/13
-    found = Normal(4.0, 3.0).update(1.0, 2.0)
-    assert (found.mean, found.deviation**2) == (pytest.approx(25 / 13), pytest.approx(36 / 13))
+    posterior = Normal(4.0, 3.0).update(1.0, 2.0)
+    assert (posterior.mean, posterior.deviation**2) == (
+        pytest.approx(25 / 13),
+        pytest.approx(36 / 13),
+    )
     assert Normal(4.0, 3.0).update(1.0, 0.0) == Normal(1.0, 0.0)
     assert Normal(4.0, 0.0).update(1.0, 2.0) == Normal(4.0, 0.0)
 

@@ -15,8 +15,8 @@ from engine.metrics.randomisation import max_t_p, randomisation_p
 
 def test_small_cases_are_exact() -> None:
     # Of the 8 sign patterns of (1, 1, 1) two reach a sum of 3 in size; of (2, 1, 1) six reach 2.
-    found = randomisation_p([[1.0, 2.0, 0.0], [1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
-    assert found.tolist() == [2 / 8, 6 / 8, 1.0]
+    p_values = randomisation_p([[1.0, 2.0, 0.0], [1.0, 1.0, 0.0], [1.0, -1.0, 0.0]])
+    assert p_values.tolist() == [2 / 8, 6 / 8, 1.0]
     six = randomisation_p(np.ones((6, 1)))
     assert six.tolist() == [2 / 64]
 
@@ -97,35 +97,35 @@ def test_no_number_of_queries_is_given_without_a_difference() -> None:
 @pytest.mark.parametrize(("better", "of"), [(5, 7), (5, 8), (4, 6)])
 def test_an_estimate_of_queries_that_did_not_show_it_is_left_out(better: int, of: int) -> None:
     gap = np.repeat([1.0, 0.0], [better, of - better])
-    found = paired_difference(gap, np.zeros(of), samples=2_000)
-    assert (found.verdict, found.p_value) == ("no difference shown", 2 / 2**better)
-    assert found.low > 0
-    assert add_needed(found, gap).needed is None, "too few to say how much they vary"
+    difference = paired_difference(gap, np.zeros(of), samples=2_000)
+    assert (difference.verdict, difference.p_value) == ("no difference shown", 2 / 2**better)
+    assert difference.low > 0
+    assert add_needed(difference, gap).needed is None, "too few to say how much they vary"
     assert queries_needed(gap) == 6
-    assert add_needed(found, gap, min_queries=of).needed is None
+    assert add_needed(difference, gap, min_queries=of).needed is None
 
 
 def test_queries_about_few_documents_are_not_said_to_need_one_more() -> None:
     clusters = np.arange(100) % 5
     gap = np.full(100, 0.5)
-    found = paired_difference(gap, np.zeros(100), samples=100, clusters=clusters)
-    assert (found.verdict, found.p_value) == ("no difference shown", 2 / 2**5)
+    difference = paired_difference(gap, np.zeros(100), samples=100, clusters=clusters)
+    assert (difference.verdict, difference.p_value) == ("no difference shown", 2 / 2**5)
     assert queries_needed(gap, clusters) == 6
-    assert add_needed(found, gap, clusters).needed is None
+    assert add_needed(difference, gap, clusters).needed is None
 
 
 def test_so_many_queries_show_the_difference_four_times_in_five() -> None:
     rng = np.random.default_rng(6)
     needed = queries_needed(rng.normal(0.3, 1.0, size=200_000))
     assert needed == pytest.approx(87, abs=3)
-    shown = [
+    detected = [
         paired_difference(
             rng.normal(0.3, 1.0, needed), np.zeros(needed), samples=500, seed=run
         ).verdict
         == "better"
         for run in range(400)
     ]
-    assert np.mean(shown) == pytest.approx(0.8, abs=0.06)
+    assert np.mean(detected) == pytest.approx(0.8, abs=0.06)
 
 
 def test_each_of_several_ways_is_compared_with_the_best_of_every_toss() -> None:
@@ -196,8 +196,8 @@ def test_the_design_effect_by_hand() -> None:
         2 * queries_needed(single), rel=0.01
     )
     small = np.array([0.5, -0.4] * 20)
-    found = paired_difference(small, np.zeros(40), samples=100)
-    assert add_needed(found, small, np.arange(40) % 2 + 1).needed == queries_needed(
+    difference = paired_difference(small, np.zeros(40), samples=100)
+    assert add_needed(difference, small, np.arange(40) % 2 + 1).needed == queries_needed(
         small, clusters=np.arange(40) % 2
     )
 

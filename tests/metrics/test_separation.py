@@ -20,11 +20,11 @@ def test_the_nearest_of_the_general_vectors_counts() -> None:
 
 def test_it_is_the_euclidean_distance() -> None:
     rng = np.random.default_rng(0)
-    one, other = (
+    first, other = (
         rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in rng.normal(size=(2, 30, 8))
     )
-    wanted = np.linalg.norm(one[:, None] - other[None], axis=2).min(axis=1)
-    assert nearest_distances(one, other) == pytest.approx(wanted, abs=1e-5)
+    expected = np.linalg.norm(first[:, None] - other[None], axis=2).min(axis=1)
+    assert nearest_distances(first, other) == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("general", [np.empty((0, 2)), [[1.0]], [1.0, 0.0]])

@@ -20,33 +20,33 @@ def test_samples_are_drawn_from_all_rows_by_seed() -> None:
 
 
 def test_the_percentile_interval_by_hand() -> None:
-    found = interval(np.arange(41.0), np.arange(41.0))  # 2.5 % of 40 steps is one step
-    assert (found.value, found.low, found.high) == pytest.approx((20.0, 1.0, 39.0))
+    estimate = interval(np.arange(41.0), np.arange(41.0))  # 2.5 % of 40 steps is one step
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((20.0, 1.0, 39.0))
 
 
 def test_accuracy_has_the_binomial_spread_of_its_sample_size() -> None:
-    found = bootstrapped_mean([1.0] * 300 + [0.0] * 100, Sampling(samples=4_000, seed=3))
-    assert found.value == pytest.approx(0.75, abs=0.005)
+    estimate = bootstrapped_mean([1.0] * 300 + [0.0] * 100, Sampling(samples=4_000, seed=3))
+    assert estimate.value == pytest.approx(0.75, abs=0.005)
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 100)
-    assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.015)
+    assert (estimate.low, estimate.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.015)
     wider = bootstrapped_mean([1.0] * 300 + [0.0] * 100, Sampling(samples=4_000, size=25, seed=3))
-    assert wider.high - wider.low == pytest.approx(2 * (found.high - found.low), rel=0.1)
+    assert wider.high - wider.low == pytest.approx(2 * (estimate.high - estimate.low), rel=0.1)
 
 
 def test_samples_are_never_larger_than_the_set_of_queries() -> None:
-    drawn = Sampling(samples=50, size=20, seed=1).draw(3)
-    assert drawn.tolist() == Sampling(samples=50, size=3, seed=1).draw(3).tolist()
-    assert drawn.shape == (50, 3)
-    found = bootstrapped_mean(
+    sample = Sampling(samples=50, size=20, seed=1).draw(3)
+    assert sample.tolist() == Sampling(samples=50, size=3, seed=1).draw(3).tolist()
+    assert sample.shape == (50, 3)
+    estimate = bootstrapped_mean(
         [1.0] * 12 + [0.0] * 4, Sampling(samples=4_000, seed=3)
     )  # of 16, not of 100
     spread = 1.96 * np.sqrt(0.75 * 0.25 / 16)
-    assert (found.low, found.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
+    assert (estimate.low, estimate.high) == pytest.approx((0.75 - spread, 0.75 + spread), abs=0.04)
 
 
 def test_accuracy_of_queries_that_agree_has_no_width() -> None:
-    found = bootstrapped_mean([1, 1, 1])
-    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+    estimate = bootstrapped_mean([1, 1, 1])
+    assert (estimate.value, estimate.low, estimate.high) == (1.0, 1.0, 1.0)
 
 
 def test_overlap_by_hand_where_every_sample_is_the_same() -> None:
@@ -84,30 +84,30 @@ def test_the_highest_threshold_that_costs_nothing_is_chosen() -> None:
     # Half of the queries end at 0.2, half at 0.5, where nothing is correct; the answers lie at 0.9.
     top = np.array([[0.9, 0.2], [0.9, 0.5]] * 50)
     right = np.array([[1, 0]] * 100)
-    found = choose_threshold(top, right, Sampling(size=1), resamples=500)
-    assert (found.psi, found.similarity) == (100.0, 0.5)
-    assert (found.accuracy, found.unthresholded, found.hidden) == (1.0, 1.0, 0.25)
+    choice = choose_threshold(top, right, Sampling(size=1), resamples=500)
+    assert (choice.psi, choice.similarity) == (100.0, 0.5)
+    assert (choice.accuracy, choice.unthresholded, choice.hidden) == (1.0, 1.0, 0.25)
 
 
 def test_a_threshold_that_loses_answers_is_not_chosen() -> None:
     # Of every fifth query the answer is the weakest hit, at 0.2; all others end at 0.6.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 4)
     right = np.array([[0, 1]] + [[1, 0]] * 4)
-    found = choose_threshold(
+    choice = choose_threshold(
         np.tile(top, (20, 1)), np.tile(right, (20, 1)), Sampling(size=1), resamples=500
     )
-    assert (found.similarity, found.hidden) == (0.2, 0.0)
-    assert found.accuracy == found.unthresholded == 1.0
-    assert 0 < found.psi < 100
+    assert (choice.similarity, choice.hidden) == (0.2, 0.0)
+    assert choice.accuracy == choice.unthresholded == 1.0
+    assert 0 < choice.psi < 100
 
 
 def test_a_loss_that_is_not_shown_is_accepted() -> None:
     # One query in a hundred loses its answer: resamples without it are common.
     top = np.array([[0.9, 0.2]] + [[0.9, 0.6]] * 99)
     right = np.array([[0, 1]] + [[1, 0]] * 99)
-    found = choose_threshold(top, right, Sampling(size=1), resamples=500)
-    assert found.similarity == 0.6
-    assert (found.accuracy, found.unthresholded) == (0.99, 1.0)
+    choice = choose_threshold(top, right, Sampling(size=1), resamples=500)
+    assert choice.similarity == 0.6
+    assert (choice.accuracy, choice.unthresholded) == (0.99, 1.0)
 
 
 def test_five_losses_of_five_are_no_licence() -> None:
@@ -115,8 +115,8 @@ def test_five_losses_of_five_are_no_licence() -> None:
     # times.
     top = np.array([[0.9, 0.2]] * 5 + [[0.9, 0.6]] * 95)
     right = np.array([[0, 1]] * 5 + [[1, 0]] * 95)
-    found = choose_threshold(top, right, Sampling(size=1), resamples=2_000)
-    assert (found.similarity, found.accuracy) == (0.2, 1.0)
+    choice = choose_threshold(top, right, Sampling(size=1), resamples=2_000)
+    assert (choice.similarity, choice.accuracy) == (0.2, 1.0)
 
 
 @pytest.mark.parametrize(

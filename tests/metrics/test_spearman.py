@@ -24,7 +24,7 @@ def test_the_evaluation_papers_table_3_follows_from_its_table_2() -> None:
         "ROE": [4.14, 1.99, 3.72, 3.25, 6.85, 2.21, 7.4, 6.28],
     }
     accuracy = [92.7, 92.08, 94.45, 95.5, 91.69, 91.03, 94.37, 94]
-    assert [round(correlation(one, accuracy), 3) for one in sciq.values()] == [0.838, 0.232]
+    assert [round(correlation(scores, accuracy), 3) for scores in sciq.values()] == [0.838, 0.232]
     assert spearman(sciq["COE"], accuracy) == pytest.approx(5 / 7)
     pubmed = [96.2, 93.8, 99.5, 98.95, 97.7, 96.94, 99.28, 99]
     accuracy = [94, 84.3, 98.51, 97.83, 95.42, 91.87, 97.53, 97.5]
@@ -36,8 +36,8 @@ def test_it_agrees_with_scipy_where_values_are_equal_too() -> None:
 
     rng = np.random.default_rng(0)
     for _ in range(50):
-        one, other = rng.integers(0, 9, size=(2, 40))
-        assert spearman(one, other) == pytest.approx(stats.spearmanr(one, other).statistic)
+        first, other = rng.integers(0, 9, size=(2, 40))
+        assert spearman(first, other) == pytest.approx(stats.spearmanr(first, other).statistic)
 
 
 def test_interval_and_difference_tell_a_good_system_from_noise() -> None:
@@ -45,9 +45,9 @@ def test_interval_and_difference_tell_a_good_system_from_noise() -> None:
     gold = rng.normal(size=120)
     good = gold + rng.normal(0, 0.5, 120)
     noise = rng.normal(size=120)
-    found = spearman_interval(good, gold, samples=400)
-    assert found.low < found.value < found.high < 1.0
-    assert found.low > 0.7
+    interval = spearman_interval(good, gold, samples=400)
+    assert interval.low < interval.value < interval.high < 1.0
+    assert interval.low > 0.7
     gain = spearman_difference(good, noise, gold, samples=400)
     assert (gain.verdict, gain.value) == (
         "better",
@@ -59,12 +59,12 @@ def test_interval_and_difference_tell_a_good_system_from_noise() -> None:
 def test_equal_systems_show_no_difference_and_a_small_one_gives_how_many_pairs_would() -> None:
     rng = np.random.default_rng(2)
     gold = rng.normal(size=40)
-    one = gold + rng.normal(0, 1.0, 40)
+    first = gold + rng.normal(0, 1.0, 40)
     other = gold + rng.normal(0, 1.1, 40)
-    same = spearman_difference(one, one, gold, samples=200)
+    same = spearman_difference(first, first, gold, samples=200)
     assert (same.value, same.p_value, same.verdict) == (0.0, 1.0, "no difference shown")
     assert add_needed_pairs(same, 40).needed is None
-    close = add_needed_pairs(spearman_difference(one, other, gold, samples=200), 40)
+    close = add_needed_pairs(spearman_difference(first, other, gold, samples=200), 40)
     assert close.verdict == "no difference shown"
     assert close.needed is not None
     assert close.needed > 40

@@ -29,9 +29,9 @@ def test_a_new_project_is_private(project: ProjectFolder) -> None:
 def test_create_makes_parents_and_takes_an_empty_folder(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir(mode=0o755)
     assert mode(ProjectFolder.create(tmp_path / "empty", {}).path) == 0o700
-    made = ProjectFolder.create(tmp_path / "a" / "b" / "c", {"search": {"top": 4}})
-    assert made.settings().search.top == 4
-    assert made.name == "c"
+    created = ProjectFolder.create(tmp_path / "a" / "b" / "c", {"search": {"top": 4}})
+    assert created.settings().search.top == 4
+    assert created.name == "c"
 
 
 def test_create_refuses_a_folder_with_anything_in_it(tmp_path: Path) -> None:
@@ -150,15 +150,15 @@ def test_open_by_path(
 
 def test_sources_are_taken_from_the_project_folder(tmp_path: Path) -> None:
     chosen = {"corpus": {"paths": ["docs", str(tmp_path / "elsewhere"), "~/home"]}}
-    made = ProjectFolder.create(tmp_path / "p", chosen)  # type: ignore[arg-type]
-    assert made.sources(made.settings()) == [
+    created = ProjectFolder.create(tmp_path / "p", chosen)  # type: ignore[arg-type]
+    assert created.sources(created.settings()) == [
         tmp_path / "p" / "docs",
         tmp_path / "elsewhere",
         Path.home() / "home",
     ]
-    write_text(made.path / "project.toml", "[corpus]\npaths = ['~no-such-user-here/x']")
+    write_text(created.path / "project.toml", "[corpus]\npaths = ['~no-such-user-here/x']")
     with fails(UsageError, "path-invalid", "no-such-user"):
-        made.sources(made.settings())
+        created.sources(created.settings())
 
 
 def test_write_text_is_all_or_nothing(tmp_path: Path) -> None:
@@ -206,10 +206,10 @@ def test_a_failed_build_leaves_nothing_and_the_former_artifact(
 
 
 def test_building_the_same_again_takes_another_name(project: ProjectFolder) -> None:
-    for wanted in ("vectors/abc", "vectors/abc-2", "vectors/abc-3"):
+    for name in ("vectors/abc", "vectors/abc-2", "vectors/abc-3"):
         with project.building("vectors", "abc") as building:
-            (building.folder / "file").write_text(wanted)
-        assert building.name == wanted
+            (building.folder / "file").write_text(name)
+        assert building.name == name
     assert (project.path / "vectors" / "abc" / "file").read_text() == "vectors/abc"
 
 

@@ -95,8 +95,8 @@ def test_a_run_that_no_command_line_has_begun_can_be_cancelled(project: ProjectF
 def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    known = {"pid": gone.pid, "since": "2026-11-28 13:05", "command": "engine run"}
-    for text in (json.dumps(known), "", "4711", "[]", "{}", '{"pid": "x"}', "null"):
+    record = {"pid": gone.pid, "since": "2026-11-28 13:05", "command": "engine run"}
+    for text in (json.dumps(record), "", "4711", "[]", "{}", '{"pid": "x"}', "null"):
         (tmp_path / "run.lock").write_text(text)
         assert holder_of(tmp_path / "run.lock") is None
     assert holder_of(tmp_path / "none.lock") is None
@@ -113,12 +113,12 @@ def test_asking_whether_a_run_holds_the_project_does_not_stop_one_from_starting(
     project: ProjectFolder,
 ) -> None:
     asking = threading.Event()
-    done = threading.Event()
+    finished = threading.Event()
 
     def ask() -> None:
         with project.locked():  # as `is_running` does, but longer
             asking.set()
-            done.wait(0.05)
+            finished.wait(0.05)
 
     thread = threading.Thread(target=ask)
     thread.start()

@@ -25,8 +25,8 @@ GROUP = grp.getgrgid(1).gr_name
 def rights(folder: Path) -> tuple[set[int], set[int]]:
     """The modes of all folders, and of all files."""
     states = [path.lstat() for path in (folder, *folder.rglob("*")) if not path.is_symlink()]
-    folders = {stat.S_IMODE(one.st_mode) for one in states if stat.S_ISDIR(one.st_mode)}
-    return folders, {stat.S_IMODE(one.st_mode) for one in states if stat.S_ISREG(one.st_mode)}
+    folders = {stat.S_IMODE(state.st_mode) for state in states if stat.S_ISDIR(state.st_mode)}
+    return folders, {stat.S_IMODE(state.st_mode) for state in states if stat.S_ISREG(state.st_mode)}
 
 
 @as_root
@@ -36,7 +36,7 @@ def test_a_group_may_read_it_and_what_comes_into_it_until_it_is_taken_back(
     assert rights(project.path) == ({0o700}, {0o600})
     plan = plan_sharing(project, GROUP)
     assert (plan.folders, plan.files) == (
-        1 + sum(1 for one in project.path.rglob("*") if one.is_dir()),
+        1 + sum(1 for path in project.path.rglob("*") if path.is_dir()),
         2,
     )
     plan.apply()
@@ -93,9 +93,9 @@ def test_the_bit_that_a_folder_above_lacks_is_named(project: ProjectFolder, tmp_
             "share", str(project.path), "--group", GROUP, "--yes"
         ).stderr.splitlines()
         (command,) = [
-            one
-            for one in re.findall(r"chmod (.{3}) (.+?)(?: &&|\. )", line)
-            if str(tmp_path.resolve()) in one[1].split()
+            match
+            for match in re.findall(r"chmod (.{3}) (.+?)(?: &&|\. )", line)
+            if str(tmp_path.resolve()) in match[1].split()
         ]
         advice.append(command[0])
     assert advice == ["g+x", "o+x"]

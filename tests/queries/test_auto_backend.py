@@ -37,7 +37,7 @@ def test_queries_stay_what_they_are_when_the_file_of_their_model_is_gone(
     stage_here(project.path, "rank")
 
     def states() -> dict[str, tuple[str, str]]:
-        return {one.stage: (one.state, one.reason) for one in view_status(project)}
+        return {row.stage: (row.state, row.reason) for row in view_status(project)}
 
     before = states()
     assert (before["generate"], before["rank"][0]) == (("done", NONE), "done")
@@ -83,8 +83,8 @@ def test_imported_queries_are_announced_as_unused_with_a_model(
     queries.write_text(
         json.dumps({"query": "Where is the pump?", "evidence": ["stands in hall 0"]}) + "\n"
     )
-    done = engine_here("import-queries", str(project.path), str(queries))
-    assert "queries.backend" in done.stderr
+    completed = engine_here("import-queries", str(project.path), str(queries))
+    assert "queries.backend" in completed.stderr
 
 
 class Auto:
@@ -101,14 +101,16 @@ class Auto:
             store.close()
 
     def generate(self, **how: Any) -> dict[str, tuple[str, str]]:
-        told = generate_here(self.project, **how)
+        events = generate_here(self.project, **how)
         return {
-            event.setting: (event.value, event.reason) for event in told if isinstance(event, Told)
+            event.setting: (event.value, event.reason)
+            for event in events
+            if isinstance(event, Told)
         }
 
     def status(self, stage: str = "generate") -> tuple[str, str]:
         return next(
-            (one.state, one.reason) for one in view_status(self.project) if one.stage == stage
+            (row.state, row.reason) for row in view_status(self.project) if row.stage == stage
         )
 
 
@@ -162,10 +164,10 @@ def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto) -> None:
     assert auto.generate()["queries"][0] == "extractive", (
         "what was chosen stays, whatever else makes the queries again"
     )
-    told = auto.generate(forced=True)
+    choices = auto.generate(forced=True)
     for setting in ("queries", "backend"):
-        assert told[setting][0] == "gguf"
-        assert "ours.gguf" in told[setting][1]
+        assert choices[setting][0] == "gguf"
+        assert "ours.gguf" in choices[setting][1]
     assert auto.status() == ("done", NONE)
     assert info(auto.project)["backend"] == "gguf"
 
@@ -173,20 +175,20 @@ def test_a_model_that_is_added_later_makes_nothing_stale(auto: Auto) -> None:
 def test_a_run_by_force_takes_a_model_that_was_added(auto: Auto) -> None:
     run(auto.project)
     added("ours.gguf")
-    told = run(auto.project, force=("generate",))
-    assert {event.setting: event.value for event in told if isinstance(event, Told)}[
+    events = run(auto.project, force=("generate",))
+    assert {event.setting: event.value for event in events if isinstance(event, Told)}[
         "queries"
     ] == "gguf"
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_model_that_it_began_with(auto: Auto) -> None:
     added("ours.gguf")
-    asked = 0
+    calls = 0
 
     def stop() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > 40
+        nonlocal calls
+        calls += 1
+        return calls > 40
 
     with pytest.raises(CancelledError):
         generate_here(auto.project, stop)

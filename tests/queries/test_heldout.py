@@ -132,10 +132,10 @@ def test_copies_share_a_key_and_other_files_do_not() -> None:
 
 
 def test_entries_of_one_title_share_a_key() -> None:
-    one = numbered(1, "corpus.jsonl#1", "x", "Report", "1")
+    first = numbered(1, "corpus.jsonl#1", "x", "Report", "1")
     two = numbered(2, "corpus.jsonl#2", "y", "Report", "2")
     three = numbered(3, "corpus.jsonl#3", "z", "Letter", "3")
-    keys = document_keys([one, two, three])
+    keys = document_keys([first, two, three])
     assert keys[1] == keys[2] != keys[3]
 
 
@@ -166,10 +166,12 @@ def test_copies_versions_and_mails_of_a_thread_are_of_one_text() -> None:
         numbered(row, f"{row}.md", content, title)
         for row, (title, content) in enumerate(zip(titles, contents, strict=True), 1)
     ]
-    own = {2: 2, 5: 5, 7: 7}
-    assert related_documents(documents[::-1]) == {1: 1, 4: 1, 8: 1, 3: 3, 6: 3} | own
+    unrelated = {2: 2, 5: 5, 7: 7}
+    assert related_documents(documents[::-1]) == {1: 1, 4: 1, 8: 1, 3: 3, 6: 3} | unrelated
     bridge = numbered(9, "9.md", "c", "Fees")  # a copy of 3 and a version of 1
-    assert related_documents([*documents, bridge]) == {1: 1, 3: 1, 4: 1, 6: 1, 8: 1, 9: 1} | own
+    assert (
+        related_documents([*documents, bridge]) == {1: 1, 3: 1, 4: 1, 6: 1, 8: 1, 9: 1} | unrelated
+    )
 
 
 def test_files_of_one_name_in_several_formats_are_of_one_text() -> None:
@@ -230,11 +232,11 @@ def test_validation_queries_of_a_file_stay_and_all_other_imported_ones_are_train
     context: Any = SimpleNamespace(
         store=store_of(documents),
         settings=validate({}),
-        report_choice=lambda *one: chosen.append(one),
+        report_choice=lambda *choice: chosen.append(choice),
     )
-    found = split_queries(context, [*imported, *named, *generated], [])
-    assert [query.split for query in found[:30]] == ["train"] * 20 + ["validation"] * 10
-    sides = [query.split for query in found[30:]]
+    split = split_queries(context, [*imported, *named, *generated], [])
+    assert [query.split for query in split[:30]] == ["train"] * 20 + ["validation"] * 10
+    sides = [query.split for query in split[30:]]
     assert set(sides[:25]) == {"train"}, "an imported query asks for these documents"
     assert set(sides[25:]) == {"train", "heldout"}, "none of the generated ones stops the training"
     assert chosen[0][:2] == ("validation queries", 10)

@@ -32,19 +32,19 @@ def invented(request: Request, number: int) -> str:
     )
 
 
-def warnings(told: list[Event]) -> list[str]:
-    return [event.text for event in told if isinstance(event, Warned)]
+def warnings(events: list[Event]) -> list[str]:
+    return [event.text for event in events if isinstance(event, Warned)]
 
 
 def test_the_filter_that_took_all_is_named_with_what_to_do(asked_project: Make) -> None:
     with serving(invented) as server:
         project = asked_project(backend="endpoint", endpoint=server.url, prompt="one-step")
-        told = generate_here(project)
-    (warning,) = warnings(told)
+        events = generate_here(project)
+    (warning,) = warnings(events)
     assert f"18 × {Reason.NOT_FOUND.words}" in warning
     assert NONE_LEFT in warning
     assert f"'engine sample {project.argument}'" in warning
-    settings = [event.setting for event in told if isinstance(event, Choice)]
+    settings = [event.setting for event in events if isinstance(event, Choice)]
     assert "evidence check" in settings
     assert "duplicates" not in settings, "a share of none says nothing"
 
@@ -59,14 +59,14 @@ def test_rankings_without_queries_are_empty(asked_project: Make) -> None:
         store = project.store()
         try:
             states = {
-                one.stage: one
-                for one in all_status(ProjectSnapshot(project, project.settings(), store))
+                row.stage: row
+                for row in all_status(ProjectSnapshot(project, project.settings(), store))
             }
         finally:
             store.close()
-        shown = engine_here("status", str(project.path)).stdout
+        printed = engine_here("status", str(project.path)).stdout
     assert states["rank"].reason != UP_TO_DATE
-    assert states["rank"].reason in shown
+    assert states["rank"].reason in printed
 
 
 def test_a_filter_that_took_all_ends_a_run(

@@ -52,8 +52,8 @@ FORMER_DEFAULTS: dict[str, Any] = {
 
 @pytest.fixture
 def server() -> Iterator[FakeEndpoint]:
-    with serving(good) as found:
-        yield found
+    with serving(good) as endpoint:
+        yield endpoint
 
 
 def as_made_before(project: ProjectFolder, queries: dict[str, Any]) -> None:
@@ -74,10 +74,12 @@ def as_made_before(project: ProjectFolder, queries: dict[str, Any]) -> None:
         }
         artifact = store.artifact(QueriesInfo)
         assert artifact is not None
-        made = replace(artifact.info, recipe=fingerprint(recipe=former), defaults=FORMER_DEFAULTS)
+        former_info = replace(
+            artifact.info, recipe=fingerprint(recipe=former), defaults=FORMER_DEFAULTS
+        )
         corpus = store.corpus_fingerprint()
-        wanted = stage_fingerprint("generate", 4, {"recipe": former, "corpus": corpus})
-        store.put_artifact(Artifact(made, wanted))
+        former_fingerprint = stage_fingerprint("generate", 4, {"recipe": former, "corpus": corpus})
+        store.put_artifact(Artifact(former_info, former_fingerprint))
 
 
 def by_model_before(project: ProjectFolder, url: str) -> None:
@@ -98,7 +100,7 @@ def by_model_before(project: ProjectFolder, url: str) -> None:
 
 
 def state(project: ProjectFolder) -> str:
-    return next(one.state for one in view_status(project) if one.stage == "generate")
+    return next(row.state for row in view_status(project) if row.stage == "generate")
 
 
 def is_outdated(project: ProjectFolder) -> bool:
@@ -122,9 +124,9 @@ def test_queries_of_former_defaults_stay_until_one_generates_again(
     by_model_before(project, server.url)
     former = queries_of(project)
     assert (state(project), is_outdated(project), due(project)) == ("done", True, [])
-    asked = len(server.requests)
+    request_count = len(server.requests)
     run(project)
-    assert len(server.requests) == 2 * asked, (
+    assert len(server.requests) == 2 * request_count, (
         "'engine generate' alone writes them again, by the current prompts"
     )
     assert {query.kind for query in former} <= set(FORMER_KINDS)

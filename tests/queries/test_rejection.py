@@ -17,10 +17,10 @@ def test_a_reason_is_read_as_it_was_stored(reason: Reason, detail: str) -> None:
     assert stored.partition(": ")[0] == reason.value
     assert read_reason(stored) == (reason, detail)
     if detail:
-        shown = f"{reason.words}: {detail}"
+        expected = f"{reason.words}: {detail}"
     else:
-        shown = reason.words
-    assert words_of(stored) == shown
+        expected = reason.words
+    assert words_of(stored) == expected
 
 
 def test_a_reason_of_another_version_is_shown_as_it_is() -> None:

@@ -27,21 +27,21 @@ Make = Callable[..., ProjectFolder]
 KEYS = {"backend", "model", "items", "kept_share", "estimate"}
 
 
-def everything(found: QuerySample) -> list[SampledQuery]:
-    return [query for item in found.items for query in item.queries]
+def everything(result: QuerySample) -> list[SampledQuery]:
+    return [query for item in result.items for query in item.queries]
 
 
 def test_the_extractive_generator_shows_what_a_run_would_make(asked_project: Make) -> None:
     project = asked_project(backend="extractive")
-    found = sample(project, 3)
-    assert (found.backend, found.model, len(found.items)) == ("extractive", "", 3)
-    assert len({item.path for item in found.items}) == 3
-    for item in found.items:
+    result = sample(project, 3)
+    assert (result.backend, result.model, len(result.items)) == ("extractive", "", 3)
+    assert len({item.path for item in result.items}) == 3
+    for item in result.items:
         assert item.queries
         for query in item.queries:
             assert query.kept == (query.reason == "")
             assert query.evidence in item.chunk
-    assert found.estimate.chunks == 6
+    assert result.estimate.chunks == 6
     store = project.store()
     assert (store.queries(), store.artifact(QueriesInfo)) == ([], None)
     store.close()
@@ -69,14 +69,14 @@ def test_the_share_kept_counts_what_the_filters_leave_out(asked_project: Make) -
         project = asked_project(
             backend="endpoint", endpoint=server.url, prompt="one-step", consistency_top=1
         )
-        found = sample(project, 1)
-    reasons = [query.reason for query in everything(found)]
+        result = sample(project, 1)
+    reasons = [query.reason for query in everything(result)]
     assert reasons == [
         "",
-        f"{Reason.REPEATED.words}: {everything(found)[0].text}",
+        f"{Reason.REPEATED.words}: {everything(result)[0].text}",
         Reason.NOT_FOUND.words,
     ]
-    assert found.kept_share == pytest.approx(1 / 3, abs=1e-4)
+    assert result.kept_share == pytest.approx(1 / 3, abs=1e-4)
     assert answer_files(project) == []
 
 
@@ -104,16 +104,18 @@ def test_the_estimate_is_the_pace_of_the_sample_over_all_chunks(asked_project: M
         project = asked_project(
             backend="endpoint", endpoint=server.url, prompt="one-step", max_queries=10
         )
-        found = sample(project, 3)
-    assert found.estimate.chunks == 4  # three questions a chunk: ten need four chunks
-    assert 3.0 in numbers(found.estimate.basis)  # queries a chunk
+        result = sample(project, 3)
+    assert result.estimate.chunks == 4  # three questions a chunk: ten need four chunks
+    assert 3.0 in numbers(result.estimate.basis)  # queries a chunk
 
 
 def test_a_chunk_without_an_answer_has_a_reason(asked_project: Make) -> None:
     with serving(lambda *_: "I would rather not.") as server:
-        found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
-    assert [(item.queries, item.problem) for item in found.items] == [((), NOT_JSON)] * 2
-    assert found.kept_share == 0.0
+        result = sample(
+            asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2
+        )
+    assert [(item.queries, item.problem) for item in result.items] == [((), NOT_JSON)] * 2
+    assert result.kept_share == 0.0
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -139,9 +141,11 @@ def test_the_estimate_leaves_out_what_was_not_answered(
         return good(request, number)
 
     with serving(script) as server:
-        found = sample(asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2)
-    assert 1 in numbers(found.estimate.basis)  # chunks that were timed
-    assert found.estimate.seconds >= 6 * 0.3
+        result = sample(
+            asked_project(backend="endpoint", endpoint=server.url, prompt="one-step"), 2
+        )
+    assert 1 in numbers(result.estimate.basis)  # chunks that were timed
+    assert result.estimate.seconds >= 6 * 0.3
 
 
 def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(
@@ -155,12 +159,12 @@ def test_imported_queries_are_shown_with_the_chunks_that_they_belong_to(
     path = tmp_path / "queries.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     import_queries(project, path)
-    found = sample(project, 5)
-    assert sorted(query.text for query in everything(found)) == [
+    result = sample(project, 5)
+    assert sorted(query.text for query in everything(result)) == [
         "Where is the kiln?",
         "Where is the oven?",
     ]
-    assert found.estimate.seconds == 0.0
+    assert result.estimate.seconds == 0.0
     project.change_settings({"queries.backend": "both"})
     kinds = {query.kind for query in everything(sample(project, 6))}
     assert {"imported", "question"} <= kinds
@@ -188,8 +192,8 @@ def test_the_command_prints_json_or_text_and_no_control_characters(asked_project
     assert set(printed) == KEYS
     assert set(printed["items"][0]) == {"path", "title", "chunk", "queries", "seconds", "problem"}
     assert set(printed["items"][0]["queries"][0]) == {"text", "kind", "evidence", "kept", "reason"}
-    found = from_json(QuerySample, printed)
-    assert [query.reason for query in everything(found)] == [Reason.UNUSABLE.words] * 2
+    result = from_json(QuerySample, printed)
+    assert [query.reason for query in everything(result)] == [Reason.UNUSABLE.words] * 2
     assert "\x1b" not in text
     assert text.count(Reason.UNUSABLE.words) == 2
     assert (

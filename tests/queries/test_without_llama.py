@@ -41,7 +41,9 @@ def writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def llm_state(project: ProjectFolder) -> str:
-    (state,) = (one.state for one in examine(project, offline=True) if one.topic == "llm")
+    (state,) = (
+        finding.state for finding in examine(project, offline=True) if finding.topic == "llm"
+    )
     return state
 
 
@@ -64,13 +66,13 @@ def test_auto_takes_no_file_and_says_why(asked_project: Make, writer: Path) -> N
         store.put_artifact(
             Artifact(QueryBackendInfo("gguf", "", str(writer), "0" * 16), "")
         )  # what it took before
-        found = resolve_backend(project.settings(), store, present=True)
+        backend = resolve_backend(project.settings(), store, present=True)
         assert resolve_backend(project.settings(), store).backend == "gguf", (
             "who made the queries stays known"
         )
-    assert found.backend == "extractive"
-    assert "writer.gguf" in found.reason
-    assert "llama-cpp-python" in found.reason
+    assert backend.backend == "extractive"
+    assert "writer.gguf" in backend.reason
+    assert "llama-cpp-python" in backend.reason
     assert llm_state(project) == "absent"
     assert sample(project).backend == "extractive"
 
@@ -85,7 +87,7 @@ def test_an_encoder_in_a_file_is_refused_by_name(project: ProjectFolder, writer:
     with fails(UsageError, "package-missing", stage="embed"):
         pipeline.run(project, stages=("embed",), on_event=lambda _event: None)
     assert llm_state(project) == "problem"
-    (listed,) = (one for one in list_encoders() if one.kind == "gguf")
+    (listed,) = (encoder for encoder in list_encoders() if encoder.kind == "gguf")
     assert "llama-cpp-python" in listed.problem
 
 

@@ -31,7 +31,7 @@ from engine.queries.rejection import NONE_LEFT, Reason
 def test_a_model_on_a_server_writes_the_queries(asked_project: Make) -> None:
     with serving(good) as server:
         project = pointed(asked_project, server, prompt="two-step", endpoint_model="small")
-        told = run(project)
+        events = run(project)
         assert [step(request) for request in server.requests] == ["events", "questions"] * 6
         queries = queries_of(project)
         assert len(queries) == 18
@@ -47,10 +47,11 @@ def test_a_model_on_a_server_writes_the_queries(asked_project: Make) -> None:
         store.close()
         assert all(query.evidence in texts[query.chunk_id] for query in queries)
         assert (
-            next(event.summary for event in told if isinstance(event, StageFinished))["made"] == 18
+            next(event.summary for event in events if isinstance(event, StageFinished))["made"]
+            == 18
         )
-        assert [event.done for event in told if isinstance(event, Progress)][-1] == 6
-        choices = {event.setting: event.value for event in told if isinstance(event, Told)}
+        assert [event.done for event in events if isinstance(event, Progress)][-1] == 6
+        choices = {event.setting: event.value for event in events if isinstance(event, Told)}
         assert choices["backend"] == "endpoint"
         assert choices["evidence check"] == "100 % kept"
         generate_here(project)
@@ -67,20 +68,24 @@ def test_a_server_gets_several_messages_at_once_where_that_is_set(asked_project:
         return good(request, number)
 
     took = []
-    found = []
-    told = []
+    query_lists = []
+    choices = []
     for concurrency in (0, 3):
         with serving(slow) as server:
             project = pointed(asked_project, server, concurrency=concurrency)
             begun = time.monotonic()
-            told.append(
-                {one.setting: one.value for one in generate_here(project) if isinstance(one, Told)}
+            choices.append(
+                {
+                    event.setting: event.value
+                    for event in generate_here(project)
+                    if isinstance(event, Told)
+                }
             )
             took.append(time.monotonic() - begun)
-        found.append(queries_of(project))
+        query_lists.append(queries_of(project))
         shutil.rmtree(project.path)
-    assert found[0] == found[1] != []
-    assert [one["answers at once"] for one in told] == ["1", "3"]
+    assert query_lists[0] == query_lists[1] != []
+    assert [choice["answers at once"] for choice in choices] == ["1", "3"]
     assert took[0] - took[1] > 1.2, "2.4 s against 0.8 s"
 
 
@@ -113,7 +118,7 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
 
     with serving(script) as server:
         project = pointed(asked_project, server)
-        told = generate_here(project)
+        events = generate_here(project)
         assert len(server.requests) == 10
         assert len(queries_of(project)) == 6
         assert info(project)["made"] == 7
@@ -123,12 +128,12 @@ def test_a_script_of_faults_costs_the_chunks_it_hits_and_no_more(asked_project: 
         }
         problems = [
             event.value
-            for event in told
+            for event in events
             if isinstance(event, Told) and event.setting == "chunk left out"
         ]
         assert all(
-            shown in problem
-            for shown, problem in zip(("JSON", "elsewhere", "768"), problems, strict=True)
+            part in problem
+            for part, problem in zip(("JSON", "elsewhere", "768"), problems, strict=True)
         )
         generate_here(project)
         assert len(server.requests) == 12, "only the redirected chunk is worth asking about again"
@@ -161,12 +166,12 @@ def test_a_killed_stage_asks_only_for_the_rest(asked_project: Make) -> None:
         assert len(ledger.read_text().splitlines()) == 3
         ledger.write_text(ledger.read_text() + '{"key": "torn')
         generate_here(project)
-        asked = server.passages()
-        assert len(asked) == 7
-        assert asked[3] == asked[4], (
+        passages = server.passages()
+        assert len(passages) == 7
+        assert passages[3] == passages[4], (
             "the answer that was on its way is the only one asked for twice"
         )
-        assert len(set(asked)) == 6
+        assert len(set(passages)) == 6
         assert len(queries_of(project)) == 18
 
 
@@ -252,12 +257,12 @@ def test_a_random_model_in_a_file_goes_through_the_whole_stage(
 ) -> None:
     model = build_tiny_gguf(tmp_path / "tiny.gguf")
     project = asked_project(backend="gguf", model=str(model), answer_tokens=64, prompt="one-step")
-    told = run(project)
-    choices = {event.setting: event.value for event in told if isinstance(event, Told)}
+    events = run(project)
+    choices = {event.setting: event.value for event in events if isinstance(event, Told)}
     assert (choices["backend"], choices["gpu layers"]) == ("gguf", "none")
     assert len(answer_files(project)[0].read_text().splitlines()) == 6
     assert queries_of(project) == []
-    (warning,) = [event.text for event in told if isinstance(event, Warned)]
+    (warning,) = [event.text for event in events if isinstance(event, Warned)]
     assert f"× {Reason.CUT.words}" in warning
     assert NONE_LEFT in warning
     log = next(iter(sorted((project.path / "runs").iterdir())[-1].glob("generate.log")))
@@ -365,9 +370,11 @@ def test_chunks_that_a_working_server_keeps_refusing_do_not_stop_every_later_run
         for _ in range(3):
             with suppress(StageError):
                 generate_here(project)
-        asked = len(server.requests)
+        request_count = len(server.requests)
         generate_here(project)
-        assert len(server.requests) == asked, "what was refused in two runs is not asked again"
+        assert len(server.requests) == request_count, (
+            "what was refused in two runs is not asked again"
+        )
         assert len(queries_of(project)) == 9
 
 

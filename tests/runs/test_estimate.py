@@ -114,33 +114,33 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[events.Event]:
     monkeypatch.setattr(
         pipeline,
         "all_status",
-        lambda _: [StageState(one, states.get(one, "stale"), "") for one in ORDER],
+        lambda _: [StageState(name, states.get(name, "stale"), "") for name in ORDER],
     )
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda run, stage, forced: order.append(stage))
     order: list[str] = []
-    found: list[events.Event] = []
+    log: list[events.Event] = []
 
     def watch(event: events.Event) -> None:
-        found.append(event)
+        log.append(event)
         if isinstance(event, events.RunEstimated):
             assert order == ["ingest", "index"]  # BM25 does not wait for it
 
     pipeline.run(project, force=["train"], on_event=watch)
-    return found
+    return log
 
 
 @pytest.fixture
 def answered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What is to be estimated."""
-    asked: list[tuple[str, ...]] = []
+    stage_lists: list[tuple[str, ...]] = []
 
     def answer(_snapshot: object, stages: list[str]) -> Forecast:
-        asked.append(tuple(stages))
+        stage_lists.append(tuple(stages))
         event = events.RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["generate"])
         return Forecast(event, {})
 
     monkeypatch.setattr(estimate, "estimate", answer)
-    return asked
+    return stage_lists
 
 
 def test_a_run_reports_it_once_for_the_stages_with_work_to_do(
@@ -163,10 +163,10 @@ def test_a_run_goes_on_without_an_estimate_that_cannot_be_made(
     monkeypatch.setattr(estimate, "estimate", fail)
     monkeypatch.setattr(pipeline.Run, "run_stage", lambda *_args, **_kwargs: None)
     project = ProjectFolder.create(tmp_path / "project", {})
-    found = list[events.Event]()
-    pipeline.run(project, stages=["train"], on_event=found.append)
-    assert isinstance(found[-1], events.RunFinished)
-    assert found[-1].state == "done"
+    log = list[events.Event]()
+    pipeline.run(project, stages=["train"], on_event=log.append)
+    assert isinstance(log[-1], events.RunFinished)
+    assert log[-1].state == "done"
 
 
 @pytest.mark.usefixtures("own_rates")
@@ -187,13 +187,13 @@ def test_a_finished_stage_leaves_its_rate(tmp_path: Path, monkeypatch: pytest.Mo
     assert read_rates() == {"train key": 0.01}
 
 
-@pytest.mark.parametrize(("place", "left"), [("", (0, 23)), ("pretraining", (83, 40))])
+@pytest.mark.parametrize(("place", "remaining"), [("", (0, 23)), ("pretraining", (83, 40))])
 def test_steps_that_are_done_are_not_counted(
     finished_built: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     place: str,
-    left: tuple[int, int],
+    remaining: tuple[int, int],
 ) -> None:
     recipe = replace(RECIPE, method="PT-FT", steps=40, pretrain_steps=100)
     monkeypatch.setattr("engine.training.recipe.resolve_config", lambda _: recipe)
@@ -202,8 +202,8 @@ def test_steps_that_are_done_are_not_counted(
     project = ProjectFolder(Path(shutil.copytree(finished_built, tmp_path / "project")))
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
-        wanted = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
-        folder = project.path / "checkpoints" / wanted / place / "step-000017"
+        fingerprint = stage_fingerprint("train", TrainStage.version, TrainStage().inputs(snapshot))
+        folder = project.path / "checkpoints" / fingerprint / place / "step-000017"
         folder.mkdir(parents=True)
         (folder / "state.json").write_text(json.dumps({"state": {"step": 17}}))
         resumed = count_units(snapshot, ["train"])["train"]
@@ -211,7 +211,7 @@ def test_steps_that_are_done_are_not_counted(
         chunks = store.counts()["chunks"]
         queries = store.counts()["queries"]
     m = snapshot.settings.ranking.m
-    rest = replace(recipe, pretrain_steps=left[0], steps=left[1])
+    rest = replace(recipe, pretrain_steps=remaining[0], steps=remaining[1])
     assert anew - resumed == pytest.approx(
         count_passes(recipe, chunks, queries, m) - count_passes(rest, chunks, queries, m)
     )
@@ -223,17 +223,17 @@ def test_as_many_queries_are_expected_as_will_be_asked(finished_built: Path) -> 
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         written = document_queries(store)
-        asked = deciding_groups(
+        groups = deciding_groups(
             snapshot, find_untrained(snapshot, store.chunks(), written), store.chunks()
         )
         judged = len(store.judged())
         queries = store.counts()["queries"]
         units = count_units(snapshot, ["evaluate"])["evaluate"]
-    assert 0 < len(asked) < len(written)
+    assert 0 < len(groups) < len(written)
     held_out = round(project.settings().evaluation.heldout_share * 2 / 3 * queries)
     # Three candidates; the vectors of the chunks are there, and the adapter is of queries alone.
-    questions = held_out + len(asked) + judged
-    assert units == pytest.approx(len(asked) + questions * (3 * 0.15 + 3))
+    questions = held_out + len(groups) + judged
+    assert units == pytest.approx(len(groups) + questions * (3 * 0.15 + 3))
 
 
 def test_too_little_work_is_not_estimated(finished_built: Path) -> None:
@@ -241,3 +241,51 @@ def test_too_little_work_is_not_estimated(finished_built: Path) -> None:
     with closing(project.store()) as store:
         snapshot = ProjectSnapshot(project, project.settings(), store)
         assert estimate.estimate(snapshot, ["index", "embed"]) is None
+
+
+def embedded(done: int) -> events.Progress:
+    return events.Progress(stage="embed", done=done, total=1000, unit="chunks")
+
+
+def test_an_estimate_is_corrected_if_embedding_is_slower() -> None:
+    estimated = events.RunEstimated(chunks=1000, seconds={"embed": 10.0, "train": 60.0}, unknown=[])
+    correction = estimate.Correction(estimated)
+    started = events.StageStarted(stage="embed", fingerprint="", reason="")
+    assert correction.take(started, 0.0) is None
+    # Loading the encoder does not count, nor do the 200 chunks that were embedded before.
+    assert correction.take(embedded(200), 90.0) is None
+    assert correction.take(embedded(210), 100.0) is None, "too early to tell"
+    corrected = correction.take(embedded(240), 110.0)
+    assert corrected is not None
+    assert corrected.seconds == {"embed": 400.0, "train": 60.0}  # 800 chunks at 2 a second
+    assert correction.take(embedded(300), 150.0) is None, "about as slow as was said"
+    # A pause of 1000 s, then 1 chunk a second.
+    assert correction.take(events.Paused(stage="embed"), 160.0) is None
+    assert correction.take(events.Resumed(stage="embed"), 1160.0) is None
+    assert correction.take(embedded(300), 1160.0) is None
+    again = correction.take(embedded(330), 1190.0)
+    assert again is not None
+    assert again.seconds["embed"] == 700.0
+
+
+def test_a_correction_is_in_the_runs_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = events.RunEstimated(chunks=1000, seconds={"embed": 10.0}, unknown=[])
+    monkeypatch.setattr(estimate, "estimate", lambda *_: Forecast(event, {}))
+    monkeypatch.setattr(estimate, "MIN_SECONDS_OF_PACE", 0.0)
+    monkeypatch.setattr(estimate, "CORRECTED_FROM", 0.0)
+
+    def embed(run: pipeline.Run, stage: str, **_options: object) -> None:
+        log = events.EventLog(run.folder / "events.jsonl")
+        log(embedded(0))
+        log(embedded(1))
+        log.close()
+        run.relay()
+
+    monkeypatch.setattr(pipeline.Run, "run_stage", embed)
+    project = ProjectFolder.create(tmp_path / "project", {})
+    found = list[events.Event]()
+    pipeline.run(project, stages=["embed"], on_event=found.append)
+    assert [type(one) for one in found if isinstance(one, events.RunEstimated)] == [
+        events.RunEstimated,
+        events.RunEstimated,
+    ]

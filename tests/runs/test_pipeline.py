@@ -186,14 +186,14 @@ def test_what_is_to_be_learnt_comes_after_the_first_search_by_meaning(
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [{"stages": "rank"}, {"force": "rank"}, {"force": ["bake"]}, {"stages": ["rank", "bake"]}],
 )
 def test_wrong_stages_are_refused_before_anything_is_done(
-    project: ProjectFolder, asked: dict[str, Any]
+    project: ProjectFolder, options: dict[str, Any]
 ) -> None:
     with fails(UsageError, "stage-unknown"):
-        pipeline.run(project, **asked)
+        pipeline.run(project, **options)
     assert not list((project.path / "runs").iterdir())
 
 
@@ -446,11 +446,11 @@ def test_vectors_are_stale_with_the_documents_alone(
     monkeypatch.setattr(
         pipeline,
         "stage_status",
-        lambda _, one: StageState(one, "stale" if one == stage else "done", ""),
+        lambda _, name: StageState(name, "stale" if name == stage else "done", ""),
     )
     with closing(project.store()) as store:
-        found = pipeline.all_status(ProjectSnapshot(project, project.settings(), store))
-    assert (found[-1].stage, found[-1].state == "stale") == ("embed", makes_stale)
+        states = pipeline.all_status(ProjectSnapshot(project, project.settings(), store))
+    assert (states[-1].stage, states[-1].state == "stale") == ("embed", makes_stale)
     # What made a stage stale is its reason, not what became stale with it.
-    reasons = {state.reason for state in found if state.state == "stale"}
+    reasons = {state.reason for state in states if state.state == "stale"}
     assert reasons <= {"", f"{stage} is stale"}

@@ -83,36 +83,38 @@ HANDBOOK = os.path.normpath("/data/handbook")  # as this system writes it
 NAMED = quote_argument("my handbook")
 
 
-def shown(**changed: Any) -> list[str]:
+def status_lines(**changed: Any) -> list[str]:
     stages = [StageState("train", "to do", "not built yet")]
-    found = Status(Path(HANDBOOK), False, {"judged_queries": 3}, stages)
-    return list(format_status(replace(found, **changed), "my handbook"))
+    status = Status(Path(HANDBOOK), False, {"judged_queries": 3}, stages)
+    return list(format_status(replace(status, **changed), "my handbook"))
 
 
 def test_the_lines_for_a_terminal() -> None:
-    place, counts, unused = shown()
+    place, counts, unused = status_lines()
     assert [place.split(), counts.split()] == [[HANDBOOK], ["judged", "queries:", "3"]]
     assert unused.split()[0] == "adapt", "nothing of an adaptation was begun"
-    assert shown(counts={"files": 55, "skipped": 1})[1].split(" · ") == [
+    assert status_lines(counts={"files": 55, "skipped": 1})[1].split(" · ") == [
         "files read: 55",
         "skipped: 1",
     ]
     progress = RunProgress("train", "waiting", 40, 200, "steps", 0.7319, 95.0)
-    *lines, paused = shown(running=True, progress=progress)[:4]
-    assert lines[0] != shown()[0]  # a run goes on
+    *lines, paused = status_lines(running=True, progress=progress)[:4]
+    assert lines[0] != status_lines()[0]  # a run goes on
     assert numbers(lines[-1]) == [40, 200, 0.732, 1, 35]  # steps, loss, minutes and seconds left
     assert f"engine resume {NAMED}" in paused
     last_step = replace(progress, done=200, seconds_left=0.0)
-    assert numbers(shown(running=True, progress=last_step)[2]) == [200, 200, 0.732]
-    trains, other = (shown(progress=RunProgress(stage))[-1].split() for stage in ("train", "index"))
+    assert numbers(status_lines(running=True, progress=last_step)[2]) == [200, 200, 0.732]
+    trains, other = (
+        status_lines(progress=RunProgress(stage))[-1].split() for stage in ("train", "index")
+    )
     assert (trains, other) == (["train", "running"], ["train", "to", "do", "not", "built", "yet"])
-    (now,) = shown(progress=RunProgress("index"))[2:-1]
+    (now,) = status_lines(progress=RunProgress("index"))[2:-1]
     assert now.split()[-1] == "index"
-    resumes = shown(resumes_at=ResumePoint(40, 200))[-1]
+    resumes = status_lines(resumes_at=ResumePoint(40, 200))[-1]
     assert numbers(resumes)[:2] == [40, 200]
     assert f"engine train {NAMED}" in resumes
     record = RunRecord("1", Path("/data/handbook/runs/1"), "running")
-    *_, killed, resumes = shown(
+    *_, killed, resumes = status_lines(
         latest_run=record,
         broken_off=progress,
         to_resume="Run 'engine adapt x'.",
@@ -120,14 +122,16 @@ def test_the_lines_for_a_terminal() -> None:
     )
     assert numbers(killed) == [40, 200]
     begun = {"latest_run": record, "broken_off": progress}
-    assert shown(**begun)[2].split() == ["train", "begun"]
-    assert shown(**begun, stages=[StageState("train", "done", "since noon")])[2].split()[:2] == [
+    assert status_lines(**begun)[2].split() == ["train", "begun"]
+    assert status_lines(**begun, stages=[StageState("train", "done", "since noon")])[2].split()[
+        :2
+    ] == [
         "train",
         "done",
     ]
     assert "engine adapt x" in killed
     assert "engine train" not in resumes, "one command is enough"
-    stopped = shown(latest_run=replace(record, state="cancelled"), broken_off=progress)[-1]
+    stopped = status_lines(latest_run=replace(record, state="cancelled"), broken_off=progress)[-1]
     assert stopped != killed
 
 
@@ -138,7 +142,7 @@ def test_the_lines_for_a_terminal() -> None:
 def test_ten_of_many_skipped_files_are_shown(
     count: int, more: int, state: str, called: str
 ) -> None:
-    lines = shown(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]
+    lines = status_lines(**{state: {f"{number}.bin": "no text" for number in range(count)}})[3:]
     assert [line.split() for line in lines[:2]] == [
         [called, "0.bin:", "no", "text"],
         [called, "1.bin:", "no", "text"],

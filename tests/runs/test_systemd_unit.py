@@ -74,22 +74,22 @@ def test_systemd_finds_nothing_wrong(tmp_path: Path) -> None:
         files[-1].write_text(
             unit_text(ProjectFolder(tmp_path / name), [sys.executable, "-m", "engine"])
         )
-    done = subprocess.run(
+    completed = subprocess.run(
         ["systemd-analyze", "verify", "--user", *map(str, files)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert [line for line in done.stderr.splitlines() if "bmembed-watch" in line] == []
+    assert [line for line in completed.stderr.splitlines() if "bmembed-watch" in line] == []
 
 
 @pytest.mark.posix(reason="systemd comes with Linux")
 def test_the_unit_is_shown_and_written(project: ProjectFolder) -> None:
     name = str(project.path)
     path = unit_path(project)
-    done = engine_here("watch", name, "--install", "--yes")
+    completed = engine_here("watch", name, "--install", "--yes")
     assert path.read_text() == unit_text(project, own_command())
-    assert [line[1:] for line in done.stdout.splitlines()[3:]] == path.read_text().splitlines()
-    assert path.name in done.stderr
+    assert [line[1:] for line in completed.stdout.splitlines()[3:]] == path.read_text().splitlines()
+    assert path.name in completed.stderr
     again = engine_here("watch", name, "--install")
     assert again.stdout == ""

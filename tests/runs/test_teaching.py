@@ -54,16 +54,16 @@ def test_the_one_that_settings_name_comes_first_then_one_that_is_here(reranker: 
     assert find_teacher(snapshot(**both)) == "taught"
 
 
-@pytest.mark.parametrize(("languages", "found"), [({"en": 9, "de": 2}, True), ({"de": 9}, False)])
+@pytest.mark.parametrize(("languages", "offered"), [({"en": 9, "de": 2}, True), ({"de": 9}, False)])
 def test_one_that_does_not_know_the_documents_language_is_not_offered(
-    monkeypatch: pytest.MonkeyPatch, languages: dict[str, int], found: bool
+    monkeypatch: pytest.MonkeyPatch, languages: dict[str, int], offered: bool
 ) -> None:
     english = SimpleNamespace(kind="reranker", name="english", folder=Path("english"))
     encoder = SimpleNamespace(kind="encoder", name="other", folder=Path("other"))
     entry = SimpleNamespace(knows=lambda code: code == "en")
     monkeypatch.setattr(teaching, "list_installed", lambda: [encoder, english])
     monkeypatch.setattr(teaching, "find_entry_of", lambda _: entry)
-    assert find_teacher(snapshot(languages)) == ("english" if found else "")
+    assert find_teacher(snapshot(languages)) == ("english" if offered else "")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +80,9 @@ def test_the_passages_that_it_scores(training: dict[str, Any], queries: int, pas
 
 
 def test_before_there_are_queries_the_expected_number_counts() -> None:
-    given = snapshot(queries=0, chunks=10)
-    given.settings = validate({"queries": {"per_chunk": 3, "max_queries": 20}})
-    assert count_passages(given, "x") == 20 * 17
+    new_snapshot = snapshot(queries=0, chunks=10)
+    new_snapshot.settings = validate({"queries": {"per_chunk": 3, "max_queries": 20}})
+    assert count_passages(new_snapshot, "x") == 20 * 17
 
 
 def test_nothing_teaches_an_encoder_that_is_not_trained() -> None:

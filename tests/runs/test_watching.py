@@ -110,21 +110,21 @@ def noticed(dirty: threading.Event, path: Path) -> bool:
 def test_what_the_project_writes_is_no_change_where_it_lies_among_its_documents(
     tmp_path: Path, watching: Begin
 ) -> None:
-    own = tmp_path / "project"
-    project = ProjectFolder.create(own, {"corpus": {"paths": [str(tmp_path)]}})
-    (own / "reports 2024").mkdir()
+    folder = tmp_path / "project"
+    project = ProjectFolder.create(folder, {"corpus": {"paths": [str(tmp_path)]}})
+    (folder / "reports 2024").mkdir()
     dirty = watching(project)
     while not dirty.wait(0.2):  # until it has begun to watch
         (tmp_path / "a.txt").write_text("The tern rests.")
     quiet(dirty)
-    (own / "project.db-wal").write_text("x")
-    (own / "runs" / "1").mkdir(parents=True)
-    (own / "run.lock").write_text("x")
-    (own / "sweep" / "project").mkdir(parents=True)  # the copy that 'engine sweep' works in
-    (own / "sweep" / "project" / "project.toml").write_text("x")
+    (folder / "project.db-wal").write_text("x")
+    (folder / "runs" / "1").mkdir(parents=True)
+    (folder / "run.lock").write_text("x")
+    (folder / "sweep" / "project").mkdir(parents=True)  # the copy that 'engine sweep' works in
+    (folder / "sweep" / "project" / "project.toml").write_text("x")
     assert not dirty.wait(1.5)
     assert noticed(
-        dirty, own / "reports 2024" / "b.txt"
+        dirty, folder / "reports 2024" / "b.txt"
     )  # its name only begins like one of the project's own
 
 

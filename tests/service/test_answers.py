@@ -32,15 +32,15 @@ class Client:
     def __call__(self, method: str, **params: Any) -> Any:
         return self._methods[method](**params)()
 
-    def ask(self, *things: str) -> Any:
-        return self("ask", question="When?", chunk_ids=chunk_ids(self.project, *things))
+    def ask(self, *subjects: str) -> Any:
+        return self("ask", question="When?", chunk_ids=chunk_ids(self.project, *subjects))
 
     def until(self, condition: Callable[[Any], bool]) -> Any:
         for _ in range(3000):
-            if condition(found := self("answer")):
-                return found
+            if condition(reply := self("answer")):
+                return reply
             time.sleep(0.02)
-        raise AssertionError(found)
+        raise AssertionError(reply)
 
 
 def test_without_a_model_nothing_is_begun(asked_project: Asked) -> None:
@@ -55,14 +55,15 @@ def test_an_answer_is_read_as_it_grows(asked_project: Asked) -> None:
     with serving(lambda *_: Raw(pieces=[part(GOOD[:-25]), go, part(GOOD[-25:]), last()])) as server:
         call = Client(asked_project(endpoint=server.url))
         assert call.ask("pump", "crane")["state"] == "writing"
-        assert call.until(lambda found: len(found["sentences"]) == 2)["state"] == "writing"
+        assert call.until(lambda partial: len(partial["sentences"]) == 2)["state"] == "writing"
         go.set()
-        found = call.until(lambda found: found["state"] != "writing")
-    assert (found["state"], found["passages"], found["problem"]) == ("done", 2, None)
+        reply = call.until(lambda partial: partial["state"] != "writing")
+    assert (reply["state"], reply["passages"], reply["problem"]) == ("done", 2, None)
     assert [
-        (one["sources"], one["supported"], one["quote_found"]) for one in found["sentences"]
+        (sentence["sources"], sentence["supported"], sentence["quote_found"])
+        for sentence in reply["sentences"]
     ] == [([1], True, True), ([2, 7], False, False)]
-    assert call("answer") == found
+    assert call("answer") == reply
 
 
 def test_a_stopped_answer_stays_and_a_new_question_starts_a_new_one(
@@ -77,13 +78,13 @@ def test_a_stopped_answer_stays_and_a_new_question_starts_a_new_one(
     with serving(script) as server:
         call = Client(asked_project(endpoint=server.url))
         call.ask("pump", "crane")
-        call.until(lambda found: len(found["sentences"]) == 2)
+        call.until(lambda partial: len(partial["sentences"]) == 2)
         stopped = call("answer", stop=True)
         never.set()
         assert (stopped["state"], len(stopped["sentences"])) == ("stopped", 2)
         assert call("answer") == stopped
         call.ask("crane")
-        assert call.until(lambda found: found["state"] != "writing")["state"] == "done"
+        assert call.until(lambda partial: partial["state"] != "writing")["state"] == "done"
 
 
 def test_an_answer_that_ends_while_it_is_read_is_no_fault(
@@ -118,5 +119,5 @@ def test_a_fault_ends_the_answer(asked_project: Asked, monkeypatch: pytest.Monke
     monkeypatch.setattr("engine.answers.answering.answer", fault)
     call = Client(asked_project(endpoint="http://127.0.0.1:9/v1"))
     call.ask("pump")
-    found = call.until(lambda found: found["state"] != "writing")
-    assert (found["state"], found["problem"]["code"]) == ("failed", "internal-fault")
+    reply = call.until(lambda partial: partial["state"] != "writing")
+    assert (reply["state"], reply["problem"]["code"]) == ("failed", "internal-fault")

@@ -16,13 +16,13 @@ from engine.service import methods
 
 
 def test_scan_counts_by_format(project: ProjectFolder, call: Any) -> None:
-    found = [
+    files = [
         path
         for path in (project.path / "documents").rglob("*")
         if path.is_file() and path.suffix != ".qqq"
     ]
     sizes: dict[str, list[int]] = {}
-    for path in found:
+    for path in files:
         sizes.setdefault(path.suffix[1:], []).append(path.stat().st_size)
     largest_first = sorted(sizes, key=lambda name: -sum(sizes[name]))
     answer = call("scan")
@@ -31,7 +31,7 @@ def test_scan_counts_by_format(project: ProjectFolder, call: Any) -> None:
         {"format": name, "files": len(sizes[name]), "bytes": sum(sizes[name])}
         for name in largest_first
     ]
-    assert (answer["files"], answer["bytes"]) == (5, sum(path.stat().st_size for path in found))
+    assert (answer["files"], answer["bytes"]) == (5, sum(path.stat().st_size for path in files))
     (row,) = answer["skipped"]
     assert (row["source"], row["path"]) == (str(project.path / "documents"), "odd.qqq")
     assert ".qqq" in row["reason"]
@@ -97,11 +97,11 @@ def test_skipped_files_and_a_second_reading(project: ProjectFolder, call: Any) -
     ]
     assert rows == [("documents", "empty.txt", True, True), ("documents", "odd.qqq", False, True)]
     assert (answer["total"], answer["retryable"]) == (2, 1)
-    wanted = [
+    retried = [
         {"source": "documents", "path": name}
         for name in ("empty.txt", "odd.qqq", "incidents/none.md")
     ]
-    assert call("retry", files=wanted) == {"forgotten": 1}
+    assert call("retry", files=retried) == {"forgotten": 1}
     store = project.store()
     record = store.files()["documents", "empty.txt"]
     store.close()

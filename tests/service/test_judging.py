@@ -45,10 +45,10 @@ def right_chunks(project: ProjectFolder) -> list[set[int]]:
     """What the evaluation takes for right, for every judged query."""
     store = project.store()
     try:
-        found = judge_queries(store.judged(), store.chunks(), store.documents(with_text=True))
+        judgments = judge_queries(store.judged(), store.chunks(), store.documents(with_text=True))
     finally:
         store.close()
-    return [set(judgment.grades) for judgment in found]
+    return [set(judgment.grades) for judgment in judgments]
 
 
 def test_marks_and_what_the_evaluation_makes_of_them(project: ProjectFolder, call: Any) -> None:
@@ -60,8 +60,8 @@ def test_marks_and_what_the_evaluation_makes_of_them(project: ProjectFolder, cal
     }
     assert call("judge", query=QUERY, chunk_id=third.id, relevant=True) == {"judged_queries": 1}
     assert right_chunks(project) == [{second.id, third.id}]
-    shown = {str(first.id): False, str(second.id): True, str(third.id): True}
-    assert call("judgments", query=QUERY) == {"chunks": shown, "judged_queries": 1}
+    relevance = {str(first.id): False, str(second.id): True, str(third.id): True}
+    assert call("judgments", query=QUERY) == {"chunks": relevance, "judged_queries": 1}
     assert call("judgments", query="another one") == {"chunks": {}, "judged_queries": 1}
     call("judge", query=QUERY, chunk_id=second.id, relevant=False)
     assert right_chunks(project) == [{third.id}]
@@ -258,18 +258,20 @@ def test_the_report_with_its_changes(project: ProjectFolder, call: Any) -> None:
     with fails(NotBuiltError, "not-built", stage="evaluate"):
         call("report")
     comparison = compared(project)
-    one = QuerySetReport(
+    query_set = QuerySetReport(
         "mine", "judged", comparison.table, find_changes(comparison, "in_use"), "in_use"
     )
     with project.building("reports", "r") as building:
-        write_report(building.folder, ReportData("p", "2031-01-01", "0", nothing_chosen(), [one]))
+        write_report(
+            building.folder, ReportData("p", "2031-01-01", "0", nothing_chosen(), [query_set])
+        )
     info = EvaluationInfo(InUseInfo("adapted", 1.0, "adapters/a", standing="proved"))
     store = project.store()
     store.put_artifact(Artifact(info, "f", building.name))
     store.close()
     (project.path / "project.toml").write_text("[serch]\n")
     answer = call("report")
-    assert [one["sentence"] for one in answer["verdict"]["modes"]] == [
+    assert [mode["sentence"] for mode in answer["verdict"]["modes"]] == [
         "hybrid because",
         "semantic because",
     ]

@@ -56,9 +56,9 @@ def test_the_pool_holds_what_was_found_in_an_order_that_shows_no_ranker(
     project: ProjectFolder,
 ) -> None:
     hits = pool(project)
-    found = bm25_order(project)
-    assert sorted(row for hit in hits for row in hit.chunk_ids) == sorted(found)
-    assert [hit.chunk_ids[0] for hit in hits] != found
+    ranking = bm25_order(project)
+    assert sorted(row for hit in hits for row in hit.chunk_ids) == sorted(ranking)
+    assert [hit.chunk_ids[0] for hit in hits] != ranking
     assert pool(project, "  " + QUERY.upper()) == hits, (
         "the order is that of the question, however it is typed"
     )
@@ -99,21 +99,21 @@ def test_queries_that_were_begun_come_before_judged_ones_and_those_before_made_o
     first = pool(project)[0].chunk_ids[0]
     store = project.store()
     store.put_judged([JudgedQuery("k", "An imported question?", ("evidence",))])
-    made = {query.text for query in store.queries() if query.split == "heldout"}
+    generated = {query.text for query in store.queries() if query.split == "heldout"}
     learnt = next(query.text for query in store.queries() if query.split == "train")
     store.close()
     call("judge", query="begun, nothing right yet", chunk_id=first, relevant=False)
     call("judge", query="AN imported  question", chunk_id=first, relevant=True)
-    found = list(worth_judging(project))
-    assert found[:2] == [
+    queue = list(worth_judging(project))
+    assert queue[:2] == [
         ToJudge("begun, nothing right yet", "judged"),
         ToJudge("AN imported question", "judged"),
     ]
-    assert {query.text for query in found[2:]} == made
-    assert {query.origin for query in found[2:]} == {"generated"}
-    assert list(worth_judging(project)) == found
+    assert {query.text for query in queue[2:]} == generated
+    assert {query.origin for query in queue[2:]} == {"generated"}
+    assert list(worth_judging(project)) == queue
     assert judged_queries(project) == 1, "an imported question that was marked here as well is one"
-    assert trained_on(project, [*found, ToJudge(f"{learnt.upper()} ?", "named")]) == 1
+    assert trained_on(project, [*queue, ToJudge(f"{learnt.upper()} ?", "named")]) == 1
 
 
 def test_a_project_without_queries_is_an_error(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ def test_what_imported_judgments_and_marks_say_is_known(project: ProjectFolder, 
     store.put_judged([JudgedQuery("k", QUERY.title(), grades=((path, 1),))])
     store.close()
     call("judge", query=QUERY, chunk_id=marked.chunk_ids[0], relevant=False)
-    known = KnownAnswers(project)
-    assert known.chunks(QUERY) == siblings | {marked.chunk_ids[0]}
-    assert known.chunks("something else") == set()
+    known_answers = KnownAnswers(project)
+    assert known_answers.chunks(QUERY) == siblings | {marked.chunk_ids[0]}
+    assert known_answers.chunks("something else") == set()
 
 
 def test_the_evaluation_measures_a_question_once(project: ProjectFolder, call: Any) -> None:
@@ -185,15 +185,17 @@ def test_hits_of_the_encoder_before_adaptation_are_in_the_pool(
 ) -> None:
     from engine.search.searcher import Searcher
 
-    found = pool(project, depth=2)
-    known = {row for hit in found for row in hit.chunk_ids}
+    hits = pool(project, depth=2)
+    chunk_ids = {row for hit in hits for row in hit.chunk_ids}
     store = project.store()
-    other = next(chunk for chunk in store.chunks() if chunk.id not in known)
+    other = next(chunk for chunk in store.chunks() if chunk.id not in chunk_ids)
     store.close()
     hit = SimpleNamespace(chunk_id=other.id, path="other.md", page_name="", headings=())
     monkeypatch.setattr(Searcher, "search_unused", lambda self, query, top: (hit,))
-    assert other.id in {row for one in pool(project, depth=2) for row in one.chunk_ids}
-    assert len(pool(project, depth=2)) == len(found) + 1
+    assert other.id in {
+        row for pooled_hit in pool(project, depth=2) for row in pooled_hit.chunk_ids
+    }
+    assert len(pool(project, depth=2)) == len(hits) + 1
 
 
 def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_not_decide(
@@ -214,9 +216,9 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     ]
     marks = (Mark("a.md", "text", "h", relevant=True),)
     gone = MarkedQuery("made before", marks, generated=True)
-    own = MarkedQuery("asked by a person", marks)
-    write_marks(project, {one.key: one for one in (gone, own)})
-    texts = ("Made  of a SENTENCE?", own.text, gone.text)
+    typed = MarkedQuery("asked by a person", marks)
+    write_marks(project, {query.key: query for query in (gone, typed)})
+    texts = ("Made  of a SENTENCE?", typed.text, gone.text)
     judged = [JudgedQuery(str(row), text, path="a.md") for row, text in enumerate(texts)]
     copies = [
         build_document(f"{name}.md", "text", title="", id=row) for row, name in ((1, "a"), (2, "b"))
@@ -234,16 +236,21 @@ def test_judged_queries_that_were_made_from_the_documents_stay_synthetic_and_do_
     context: Any = SimpleNamespace(
         store=store, settings=project.settings(), warn=warned.append, project=project
     )
-    one = build_query_sets(context, [])[0]
-    assert (one.kind, one.rung, one.synthetic, one.texts) == ("judged", "judged", False, [own.text])
+    query_set = build_query_sets(context, [])[0]
+    assert (query_set.kind, query_set.rung, query_set.synthetic, query_set.texts) == (
+        "judged",
+        "judged",
+        False,
+        [typed.text],
+    )
     assert len(warned) == 1
     judged.pop(1)  # with none asked by people
-    one = build_query_sets(context, [])[0]
-    assert (one.kind, one.rung, one.synthetic, one.texts) == (
+    query_set = build_query_sets(context, [])[0]
+    assert (query_set.kind, query_set.rung, query_set.synthetic, query_set.texts) == (
         "judged",
         None,
         True,
         [texts[0], gone.text],
     )
-    assert [judgment.source for judgment in one.judgments] == [1, None]
+    assert [judgment.source for judgment in query_set.judgments] == [1, None]
     assert len(warned) == 1

@@ -30,30 +30,30 @@ def test_the_evidence_is_counted_and_what_it_takes_is_estimated(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     estimated = RunEstimated(chunks=5, seconds={"train": 60.0}, unknown=["evaluate"])
-    asked: list[list[str]] = []
+    stage_lists: list[list[str]] = []
 
     def estimate(_snapshot: object, stages: list[str]) -> Forecast:
-        asked.append(stages)
+        stage_lists.append(stages)
         return Forecast(estimated, {})
 
     monkeypatch.setattr(offer, "estimate", estimate)
-    found = adaptation_offer(project)
+    proposal = adaptation_offer(project)
     with closing(project.store()) as store:
         assert store.artifact(QueriesInfo) is not None
         snapshot = ProjectSnapshot(project, project.settings(), store)
         written = find_untrained(snapshot, store.chunks(), document_queries(store))
         judged = store.counts()["judged_queries"]
-        titles = {one.text for one in written}
-    assert (found.seconds, found.unknown) == ({"train": 60.0}, ("evaluate",))
-    assert "rank" not in asked[0]  # is done
-    assert asked[0][-3:] == ["train", "evaluate", "embed"]
+        titles = {query.text for query in written}
+    assert (proposal.seconds, proposal.unknown) == ({"train": 60.0}, ("evaluate",))
+    assert "rank" not in stage_lists[0]  # is done
+    assert stage_lists[0][-3:] == ["train", "evaluate", "embed"]
     # k = ((1.960 + 0.842) / 0.04)² = 4906; N = k (0.2² + 1/N) where N = 98.1 + √(98.1² + k) = 218.7
-    assert (found.needed, found.judged_needed) == (219, 219)
+    assert (proposal.needed, proposal.judged_needed) == (219, 219)
     assert len(titles) == len(written)  # else those of one text would be measured together
-    assert found.queries == max(len(written), judged)
-    assert not found.measured
-    assert not found.provable
-    assert found.helps[:2] == ("language-model", "judge")
+    assert proposal.queries == max(len(written), judged)
+    assert not proposal.measured
+    assert not proposal.provable
+    assert proposal.helps[:2] == ("language-model", "judge")
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_the_evidence_is_that_which_the_report_goes_by(
 ) -> None:
     expected = dict(zip(CERTIFYING, counts, strict=True))
     monkeypatch.setattr(offer, "expected_evidence", lambda *_: expected)
-    found = adaptation_offer(project, timed=False)
-    assert (found.rung, found.queries, found.possible) == (rung, expected[rung], possible)
-    assert ("language-model" in found.helps) == (not any(counts[2:]))
+    proposal = adaptation_offer(project, timed=False)
+    assert (proposal.rung, proposal.queries, proposal.possible) == (rung, expected[rung], possible)
+    assert ("language-model" in proposal.helps) == (not any(counts[2:]))
 
 
 def test_enough_evidence_can_prove_a_gain() -> None:
@@ -94,7 +94,7 @@ def test_enough_evidence_can_prove_a_gain() -> None:
     )
     assert numbers(replace(OFFER, judged_needed=71).judged_show) == [71, 4]
     assert OFFER.judged_show != replace(OFFER, measured=True).judged_show
-    assert [len(list(one.lines())) for one in (OFFER, replace(OFFER, helps=()))] == [6, 3]
+    assert [len(list(variant.lines())) for variant in (OFFER, replace(OFFER, helps=()))] == [6, 3]
     assert [*replace(OFFER, counted=False).lines()][1] != [*OFFER.lines()][1]
     idle, *rest = replace(OFFER, up_to_date=True).lines()
     assert idle != next(OFFER.lines())
@@ -104,7 +104,7 @@ def test_enough_evidence_can_prove_a_gain() -> None:
 def test_what_experience_may_bring_into_use_and_what_a_second_index_takes_are_said() -> None:
     plain = [*OFFER.lines()]
     expects = [*replace(OFFER, expects=True).lines()]
-    assert [one in plain for one in expects] == [True, True, False, True, True, True], (
+    assert [line in plain for line in expects] == [True, True, False, True, True, True], (
         "the outlook is another"
     )
     proved = replace(OFFER, queries=197)
@@ -118,14 +118,18 @@ def test_queries_that_flatter_prove_no_gain_that_they_may_pretend(
 ) -> None:
     counts = {"judged": 0, "document": 30, "model": 300, "imported": 0}
     monkeypatch.setattr(offer, "expected_evidence", lambda *_: counts)
-    found = adaptation_offer(project, timed=False)
-    assert (found.rung, found.queries >= found.needed, found.provable) == ("model", True, False)
-    assert found.flattery == pytest.approx(1.96 * 5.04, abs=0.01)  # assets/experience.json
-    assert numbers([*found.lines()][1]) == [300, 10, 100]
+    proposal = adaptation_offer(project, timed=False)
+    assert (proposal.rung, proposal.queries >= proposal.needed, proposal.provable) == (
+        "model",
+        True,
+        False,
+    )
+    assert proposal.flattery == pytest.approx(1.96 * 5.04, abs=0.01)  # assets/experience.json
+    assert numbers([*proposal.lines()][1]) == [300, 10, 100]
     project.change_settings({"evaluation.gate": "strict"})
     strict = adaptation_offer(project, timed=False)
     assert strict.flattery == pytest.approx(1.96 * 4.5, abs=0.01)
-    assert [*strict.lines()][2] != [*found.lines()][2]
+    assert [*strict.lines()][2] != [*proposal.lines()][2]
     titles = {**counts, "document": 300}
     monkeypatch.setattr(offer, "expected_evidence", lambda *_: titles)
     assert adaptation_offer(project, timed=False).provable
@@ -137,10 +141,10 @@ def test_experience_holds_for_the_encoder_and_recipe_it_was_measured_with(
     def expects(changes: dict[str, object]) -> bool:
         before = project.settings().model_dump()
         project.change_settings(changes)
-        found = adaptation_offer(project, timed=False).expects
+        expectation = adaptation_offer(project, timed=False).expects
         section, _, key = next(iter(changes)).partition(".")
         project.change_settings({f"{section}.{key}": before[section][key]})
-        return found
+        return expectation
 
     assert adaptation_offer(project, timed=False).expects
     for changes in (
@@ -155,8 +159,8 @@ def test_experience_holds_for_the_encoder_and_recipe_it_was_measured_with(
 @pytest.mark.parametrize("rung", KINDS)
 def test_one_is_named_as_one(rung: str) -> None:
     for count in (1, 2):
-        said = [*replace(OFFER, rung=rung, queries=count).lines()][1]
-        assert [f"{count} {name}." in said for name in KINDS[rung]] == [count == 1, count == 2]
+        line = [*replace(OFFER, rung=rung, queries=count).lines()][1]
+        assert [f"{count} {name}." in line for name in KINDS[rung]] == [count == 1, count == 2]
 
 
 def test_an_offer_needs_documents_that_were_read(tmp_path: Path) -> None:
@@ -174,8 +178,8 @@ def test_a_reranker_that_could_teach_is_offered_with_its_hours() -> None:
     chosen = replace(OFFER, teacher=replace(cost, chosen=True))
     assert len([*chosen.lines()]) == len([*OFFER.lines()]) + 1
     assert "5 hours" in [*chosen.lines()][1]
-    done = replace(chosen, up_to_date=True)
-    assert [*done.lines()] == [*replace(OFFER, up_to_date=True).lines()]
+    current = replace(chosen, up_to_date=True)
+    assert [*current.lines()] == [*replace(OFFER, up_to_date=True).lines()]
 
 
 @pytest.mark.parametrize("chosen", [True, False])
@@ -185,7 +189,7 @@ def test_the_teacher_is_measured_only_where_time_is_asked_for(
     cost = TeacherCost("ettin", 85, 17.0, chosen)
     monkeypatch.setattr(offer, "estimate", lambda *_: None)
     monkeypatch.setattr(offer, "estimate_teacher", lambda _: cost)
-    found = adaptation_offer(project)
-    assert found.teacher == cost
-    assert ("teacher" in found.helps) == (not chosen)
+    proposal = adaptation_offer(project)
+    assert proposal.teacher == cost
+    assert ("teacher" in proposal.helps) == (not chosen)
     assert adaptation_offer(project, timed=False).teacher is None

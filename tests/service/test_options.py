@@ -133,24 +133,30 @@ def test_the_schema_names_every_key_with_its_default(call: Any) -> None:
 def test_the_schema_of_every_kind(call: Any) -> None:
     schema = keys(call)
 
-    def shown(name: str) -> tuple[Any, ...]:
+    def describe(name: str) -> tuple[Any, ...]:
         key = schema[name]
         return key["kind"], key["choices"], key["least"], key["most"], key["optional"]
 
-    assert shown("corpus.paths") == ("texts", [], None, None, False)
-    assert shown("corpus.chunk_tokens") == ("integer", [], 16, 8192, False)
-    assert shown("corpus.retrain_threshold") == ("number", [], 0, 1, False)
-    assert shown("corpus.context") == ("choice", ["none", "headings", "title"], None, None, False)
-    assert shown("encoder.model") == ("text", [], None, None, False)
-    assert shown("queries.kinds")[0] == "choices"
-    assert "keyword" in shown("queries.kinds")[1]
-    assert shown("evaluation.interpolation_weights") == ("numbers", [], 0.01, 0.99, False)
-    assert shown("evaluation.use_judged") == ("flag", [], None, None, False)
-    assert shown("training.steps") == ("integer", [], 1, 1_000_000_000, True)
-    assert shown("training.seed") == ("integer", [], 0, 2**32 - 1, False)
-    assert shown("training.model_dropout") == ("flag", [], None, None, True)
-    assert shown("training.target") == ("choice", ["fixed", "entropy"], None, None, True)
-    assert shown("training.learning_rate") == ("number", [], 0, 0.1, True)
+    assert describe("corpus.paths") == ("texts", [], None, None, False)
+    assert describe("corpus.chunk_tokens") == ("integer", [], 16, 8192, False)
+    assert describe("corpus.retrain_threshold") == ("number", [], 0, 1, False)
+    assert describe("corpus.context") == (
+        "choice",
+        ["none", "headings", "title"],
+        None,
+        None,
+        False,
+    )
+    assert describe("encoder.model") == ("text", [], None, None, False)
+    assert describe("queries.kinds")[0] == "choices"
+    assert "keyword" in describe("queries.kinds")[1]
+    assert describe("evaluation.interpolation_weights") == ("numbers", [], 0.01, 0.99, False)
+    assert describe("evaluation.use_judged") == ("flag", [], None, None, False)
+    assert describe("training.steps") == ("integer", [], 1, 1_000_000_000, True)
+    assert describe("training.seed") == ("integer", [], 0, 2**32 - 1, False)
+    assert describe("training.model_dropout") == ("flag", [], None, None, True)
+    assert describe("training.target") == ("choice", ["fixed", "entropy"], None, None, True)
+    assert describe("training.learning_rate") == ("number", [], 0, 0.1, True)
     assert schema["training.learning_rate"]["least_open"] is True
     assert schema["training.learning_rate"]["most_open"] is False
     assert schema["training.lora_dropout"]["least_open"] is False

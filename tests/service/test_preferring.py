@@ -45,13 +45,15 @@ QUERY = "who must be told when the freezer alarm rings at night"
 
 @pytest.fixture
 def comparing() -> Iterator[ListComparer]:
-    made = ListComparer()
-    yield made
-    made.close()
+    comparer = ListComparer()
+    yield comparer
+    comparer.close()
 
 
 def chunk_ids(lists: TwoLists) -> tuple[list[int], list[int]]:
-    return [one.hit.chunk_id for one in lists.first], [one.hit.chunk_id for one in lists.second]
+    return [entry.hit.chunk_id for entry in lists.first], [
+        entry.hit.chunk_id for entry in lists.second
+    ]
 
 
 def test_without_an_adapter_there_is_nothing_to_compare(
@@ -74,30 +76,30 @@ def test_the_lists_are_those_that_search_gives_with_either_encoder(adapted: Proj
         searcher.close()
     for mode, name in names.items():
         lists = SystemLists(adapted, mode)
-        found = lists.list_hits(QUERY)
+        pair = lists.list_hits(QUERY)
         lists.close()
         if name == "base":
-            used = found.reference
+            used = pair.reference
         else:
-            used = found.candidate
+            used = pair.candidate
         assert [hit.chunk_id for hit in used] == in_use[mode]
         if name == "base":
-            other = found.candidate
+            other = pair.candidate
         else:
-            other = found.reference
+            other = pair.reference
         assert [hit.chunk_id for hit in other] != in_use[mode]
 
 
 def test_nothing_says_which_list_is_whose(adapted: ProjectFolder, comparing: ListComparer) -> None:
     lists = comparing.compare(adapted, CompareLists(QUERY))
     assert not lists.same
-    for one in (*lists.first, *lists.second):
-        assert (one.hit.score, one.hit.rankers, one.hit.shares) == (0.0, {}, {})
+    for entry in (*lists.first, *lists.second):
+        assert (entry.hit.score, entry.hit.rankers, entry.hit.shares) == (0.0, {}, {})
     plain = SystemLists(adapted)
-    found = plain.list_hits(QUERY)
+    pair = plain.list_hits(QUERY)
     candidate_first = plain.pair.candidate_first(QUERY)
     plain.close()
-    both = [[hit.chunk_id for hit in side] for side in (found.reference, found.candidate)]
+    both = [[hit.chunk_id for hit in side] for side in (pair.reference, pair.candidate)]
     assert list(chunk_ids(lists)) == (both[::-1] if candidate_first else both)
     again = ListComparer()
     assert again.compare(adapted, CompareLists(f"  {QUERY} ")) == lists
@@ -108,7 +110,7 @@ def test_what_differs_is_marked(adapted: ProjectFolder, comparing: ListComparer)
     lists = comparing.compare(adapted, CompareLists(QUERY))
     first, second = chunk_ids(lists)
     expected = set(differing_passages(first, second))
-    marked = {one.hit.chunk_id for one in (*lists.first, *lists.second) if one.differs}
+    marked = {entry.hit.chunk_id for entry in (*lists.first, *lists.second) if entry.differs}
     assert marked == expected != set()
 
 
@@ -118,13 +120,13 @@ def test_a_chunk_that_is_removed_while_lists_are_made_is_a_passage_of_its_own(
     list_hits = SystemLists.list_hits
 
     def lose_the_first(lists: SystemLists, query: str) -> ReferenceAndCandidate:
-        found = list_hits(lists, query)
-        first, *others = found.reference
-        return replace(found, reference=(replace(first, chunk_id=10**9), *others))
+        pair = list_hits(lists, query)
+        first, *others = pair.reference
+        return replace(pair, reference=(replace(first, chunk_id=10**9), *others))
 
     monkeypatch.setattr(SystemLists, "list_hits", lose_the_first)
     lists = comparing.compare(adapted, CompareLists(QUERY))
-    (gone,) = (one for one in (*lists.first, *lists.second) if one.hit.chunk_id == 10**9)
+    (gone,) = (entry for entry in (*lists.first, *lists.second) if entry.hit.chunk_id == 10**9)
     assert gone.differs
     assert comparing.prefer(adapted, Prefer(QUERY, "first")).answers == 1
 
@@ -132,20 +134,22 @@ def test_a_chunk_that_is_removed_while_lists_are_made_is_a_passage_of_its_own(
 def test_the_questions_to_compare_are_those_with_two_different_lists(
     adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
-    found = comparing.questions(adapted, ReadQuestionsToCompare(limit=1_000))
-    assert found.mode == "hybrid"
-    assert found.total == found.same + len(found.questions)
-    asked = [one.query for one in found.questions]
+    page = comparing.questions(adapted, ReadQuestionsToCompare(limit=1_000))
+    assert page.mode == "hybrid"
+    assert page.total == page.same + len(page.questions)
+    texts = [question.query for question in page.questions]
     lists = SystemLists(adapted)
     pooler = FocusedPooler(lists)
     store = adapted.store()
     questions = [judged.text for judged in store.judged()]
     store.close()
     for text in questions[::4]:
-        assert bool(pooler.pool(text)) == (text in asked)
-        assert comparing.compare(adapted, CompareLists(text)).same == (text not in asked)
+        assert bool(pooler.pool(text)) == (text in texts)
+        assert comparing.compare(adapted, CompareLists(text)).same == (text not in texts)
     lists.close()
-    assert not any(one.generated for one in found.questions), "extractive queries prove nothing"
+    assert not any(question.generated for question in page.questions), (
+        "extractive queries prove nothing"
+    )
     assert len(comparing.questions(adapted, ReadQuestionsToCompare(limit=3)).questions) <= 3
 
 
@@ -157,33 +161,33 @@ def test_two_identical_encoders_leave_no_question_to_compare(
         return ChoicePair(base, base)
 
     monkeypatch.setattr("engine.service.system_lists.choose_pair", base_twice)
-    found = comparing.questions(adapted, ReadQuestionsToCompare())
-    assert (found.total, found.questions) == (found.same, ())
+    page = comparing.questions(adapted, ReadQuestionsToCompare())
+    assert (page.total, page.questions) == (page.same, ())
     assert comparing.compare(adapted, CompareLists(QUERY)).same
     to_judge = comparing.to_judge(adapted, ReadQuestionsToJudge(QUERY))
     assert (to_judge.total, to_judge.settled, to_judge.focused) == (1, 1, True)
-    assert [one.passages for one in to_judge.questions] == [()]
+    assert [question.passages for question in to_judge.questions] == [()]
     store = adapted.store()
-    asked = asked_questions(ProjectSnapshot(adapted, adapted.settings(), store))
+    queries = asked_questions(ProjectSnapshot(adapted, adapted.settings(), store))
     store.close()
-    assert asked == [QUERY]
+    assert queries == [QUERY]
 
 
 def test_what_is_left_to_judge(adapted: ProjectFolder, comparing: ListComparer) -> None:
-    found = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
-    assert len(found.questions) == 2
-    assert found.total >= 60
-    (question, _) = found.questions
+    page = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
+    assert len(page.questions) == 2
+    assert page.total >= 60
+    (question, _) = page.questions
     for passage in question.passages:
         methods(adapted)["judge"](query=question.query, chunk_id=passage.chunk_id, relevant=False)()
     again = comparing.to_judge(adapted, ReadQuestionsToJudge(limit=2))
-    assert again.settled == found.settled + 1
-    assert question.query not in [one.query for one in again.questions]
+    assert again.settled == page.settled + 1
+    assert question.query not in [other.query for other in again.questions]
 
 
-@pytest.mark.parametrize(("backend", "made"), [("endpoint", 2), ("extractive", 0)])
+@pytest.mark.parametrize(("backend", "model_queries"), [("endpoint", 2), ("extractive", 0)])
 def test_questions_of_people_come_first_then_one_a_passage_that_a_model_wrote(
-    project: ProjectFolder, backend: str, made: int
+    project: ProjectFolder, backend: str, model_queries: int
 ) -> None:
     store = project.store()
     first, second = store.chunks()[:2]
@@ -201,16 +205,16 @@ def test_questions_of_people_come_first_then_one_a_passage_that_a_model_wrote(
     store.put_judged(
         [JudgedQuery("k", "Mine?", ("evidence",)), JudgedQuery("l", "Learnt?", ("evidence",))]
     )
-    found = questions_worth_comparing(ProjectSnapshot(project, project.settings(), store))
+    questions = questions_worth_comparing(ProjectSnapshot(project, project.settings(), store))
     store.close()
     assert (
-        [one.text for one in found if one.origin == "own"]
+        [query.text for query in questions if query.origin == "own"]
         == ["Mine?"]
-        == [one.text for one in found[:1]]
+        == [query.text for query in questions[:1]]
     )
-    assert [one.origin for one in found[1:]] == ["model"] * made
-    assert {one.source for one in found[1:]} == (
-        {first.content_hash, second.content_hash} if made else set()
+    assert [query.origin for query in questions[1:]] == ["model"] * model_queries
+    assert {query.source for query in questions[1:]} == (
+        {first.content_hash, second.content_hash} if model_queries else set()
     )
 
 
@@ -229,26 +233,26 @@ def test_only_passages_that_differ_are_judged_each_text_once(adapted: ProjectFol
 def test_answers_are_kept_and_can_be_taken_back(
     adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
-    shown = comparing.prefer(adapted, Prefer(QUERY, "first"))
-    (kept,) = read_preferences(adapted)
+    summary = comparing.prefer(adapted, Prefer(QUERY, "first"))
+    (preference,) = read_preferences(adapted)
     lists = comparing.compare(adapted, CompareLists(QUERY))
     assert lists.answer == "first"
-    assert (kept.query, kept.answer, kept.origin) == (QUERY, "first", "own")
+    assert (preference.query, preference.answer, preference.origin) == (QUERY, "first", "own")
     plain = SystemLists(adapted)
     is_win = plain.pair.candidate_first(QUERY)
-    assert plain.pair.shown(QUERY) == (kept.first, kept.second)
+    assert plain.pair.shown(QUERY) == (preference.first, preference.second)
     plain.close()
-    assert (shown.answers, shown.wins, shown.losses, shown.ties) == (
+    assert (summary.answers, summary.wins, summary.losses, summary.ties) == (
         1,
         int(is_win),
         int(not is_win),
         0,
     )
-    assert shown.shown == "neither"
-    assert len(set(kept.lists)) == 2
+    assert summary.shown == "neither"
+    assert len(set(preference.lists)) == 2
     comparing.prefer(adapted, Prefer(QUERY, "second"))
-    shown = comparing.prefer(adapted, Prefer(QUERY, "same"))
-    assert (shown.answers, shown.wins, shown.losses, shown.ties) == (1, 0, 0, 1)
+    summary = comparing.prefer(adapted, Prefer(QUERY, "same"))
+    assert (summary.answers, summary.wins, summary.losses, summary.ties) == (1, 0, 0, 1)
     assert comparing.prefer(adapted, Prefer(QUERY)).answers == 0
     assert read_preferences(adapted) == []
 
@@ -256,40 +260,42 @@ def test_answers_are_kept_and_can_be_taken_back(
 def test_no_answer_is_kept_about_lists_that_were_not_shown(
     adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
-    shown = comparing.compare(adapted, CompareLists(QUERY))
-    comparing.prefer(adapted, Prefer(QUERY, "first", systems=shown.systems))
+    lists = comparing.compare(adapted, CompareLists(QUERY))
+    comparing.prefer(adapted, Prefer(QUERY, "first", systems=lists.systems))
     with closing(adapted.store()) as store:
-        made = store.artifact(EvaluationInfo)
-        assert made is not None
-        assert made.info.hybrid_contender is not None
-        if made.info.hybrid_contender.share != 0.7:
+        artifact = store.artifact(EvaluationInfo)
+        assert artifact is not None
+        assert artifact.info.hybrid_contender is not None
+        if artifact.info.hybrid_contender.share != 0.7:
             share = 0.7
         else:
             share = 0.6
         other = replace(
-            made.info, hybrid_contender=replace(made.info.hybrid_contender, share=share)
+            artifact.info, hybrid_contender=replace(artifact.info.hybrid_contender, share=share)
         )
-        store.put_artifact(replace(made, info=other))
+        store.put_artifact(replace(artifact, info=other))
     for answer in ("second", None):
         with fails(UsageError, "lists-changed"):
-            comparing.prefer(adapted, Prefer(QUERY, answer, systems=shown.systems))
-    assert [one.answer for one in read_preferences(adapted)] == ["first"]
+            comparing.prefer(adapted, Prefer(QUERY, answer, systems=lists.systems))
+    assert [preference.answer for preference in read_preferences(adapted)] == ["first"]
     again = comparing.compare(adapted, CompareLists(QUERY))
-    assert again.systems != shown.systems
+    assert again.systems != lists.systems
     comparing.prefer(adapted, Prefer(QUERY, "second", systems=again.systems))
-    assert [one.answer for one in read_preferences(adapted)] == ["first", "second"]
+    assert [preference.answer for preference in read_preferences(adapted)] == ["first", "second"]
 
 
 def test_answers_show_as_much_as_the_gate_demands_and_generated_queries_speak_only_against(
     adapted: ProjectFolder, comparing: ListComparer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(adapted.store()) as store:
-        made = store.artifact(EvaluationInfo)
-        assert made is not None
-        assert made.info.hybrid_contender is not None
+        artifact = store.artifact(EvaluationInfo)
+        assert artifact is not None
+        assert artifact.info.hybrid_contender is not None
         needed = wealth(9, 0) + 1
-        contender = replace(made.info.hybrid_contender, wealth_needed=needed)
-        store.put_artifact(replace(made, info=replace(made.info, hybrid_contender=contender)))
+        contender = replace(artifact.info.hybrid_contender, wealth_needed=needed)
+        store.put_artifact(
+            replace(artifact, info=replace(artifact.info, hybrid_contender=contender))
+        )
     pair = SystemLists(adapted).pair
 
     def prefer(query: str, *, candidate: bool) -> PreferencesShown:
@@ -297,19 +303,19 @@ def test_answers_show_as_much_as_the_gate_demands_and_generated_queries_speak_on
         return comparing.prefer(adapted, Prefer(query, "first" if is_first else "second"))
 
     for number in range(9):
-        shown = prefer(f"freezer alarm {number}", candidate=True)
-    assert (shown.wins, shown.better, shown.threshold) == (9, wealth(9, 0), needed)
-    assert (shown.shown, shown.generated) == ("neither", 0)
+        summary = prefer(f"freezer alarm {number}", candidate=True)
+    assert (summary.wins, summary.better, summary.threshold) == (9, wealth(9, 0), needed)
+    assert (summary.shown, summary.generated) == ("neither", 0)
     assert prefer("freezer alarm 9", candidate=True).shown == "better"
     generated = {
         f"open door {number}": Question(f"open door {number}", "model") for number in (1, 2)
     }
     monkeypatch.setattr("engine.service.preferring.generated_questions", lambda _: generated)
     prefer("open door 1", candidate=True)
-    shown = prefer("open door 2", candidate=False)
-    assert (shown.wins, shown.losses, shown.generated) == (11, 1, 2)
-    assert (shown.better, shown.worse) == (wealth(10, 0), wealth(1, 11))
-    assert "2 are about queries" in shown.sentence()
+    summary = prefer("open door 2", candidate=False)
+    assert (summary.wins, summary.losses, summary.generated) == (11, 1, 2)
+    assert (summary.better, summary.worse) == (wealth(10, 0), wealth(1, 11))
+    assert "2 are about queries" in summary.sentence()
 
 
 def test_answers_outlive_a_lost_database(adapted: ProjectFolder, comparing: ListComparer) -> None:
@@ -325,14 +331,15 @@ def test_a_typed_question_is_offered_again_until_it_is_answered(
     adapted: ProjectFolder, comparing: ListComparer
 ) -> None:
     assert QUERY not in [
-        one.query for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions
+        question.query
+        for question in comparing.questions(adapted, ReadQuestionsToCompare()).questions
     ]
     comparing.prefer(adapted, Prefer(QUERY, "first"))
-    found = {
-        one.query: one.answer
-        for one in comparing.questions(adapted, ReadQuestionsToCompare()).questions
+    answers = {
+        question.query: question.answer
+        for question in comparing.questions(adapted, ReadQuestionsToCompare()).questions
     }
-    assert found[QUERY] == "first"
+    assert answers[QUERY] == "first"
 
 
 def test_vectors_that_are_gone_are_said_to_be_so(
@@ -366,5 +373,5 @@ def test_a_query_without_words_is_refused(adapted: ProjectFolder, comparing: Lis
 )
 def test_what_answers_show_is_said(counts: tuple[int, int, int, int], words: str) -> None:
     answers, wins, losses, ties = counts
-    shown = PreferencesShown("hybrid", answers, wins, losses, ties, 1.5, 0.4, 20.0, "neither")
-    assert words in shown.sentence()
+    summary = PreferencesShown("hybrid", answers, wins, losses, ties, 1.5, 0.4, 20.0, "neither")
+    assert words in summary.sentence()

@@ -90,11 +90,11 @@ def test_a_sample_leaves_out_what_is_no_document(tmp_path: Path) -> None:
 
 
 def test_the_bundled_encoder_does_not_suit_them(office: Path) -> None:
-    found = propose_for_files([office], EncoderSettings(), 256)
-    assert (found.sampled, found.model, found.here) == (True, NAME, False)
-    assert found.languages[0][0] == "de"
-    assert found.unknown >= 0.95
-    assert found.size == 488_000_000
+    proposal = propose_for_files([office], EncoderSettings(), 256)
+    assert (proposal.sampled, proposal.model, proposal.here) == (True, NAME, False)
+    assert proposal.languages[0][0] == "de"
+    assert proposal.unknown >= 0.95
+    assert proposal.size == 488_000_000
 
 
 def test_languages_of_models_of_the_catalogue() -> None:
@@ -118,9 +118,9 @@ def test_a_new_project_names_what_to_get_and_takes_what_is_here(
     with stand_in_hub() as hub:
         fetch(hub, tmp_path, monkeypatch)
     assert propose(str(tmp_path / "one"))["here"]
-    taken = engine_here("new", str(tmp_path / "two"), str(office))
+    completed = engine_here("new", str(tmp_path / "two"), str(office))
     assert model_of(tmp_path / "two") == NAME
-    assert "engine models get" not in taken.stderr
+    assert "engine models get" not in completed.stderr
     events = engine_here("run", str(tmp_path / "one"), "--only", "ingest,index", "--json").stdout
     (warned,) = (
         event
@@ -156,12 +156,12 @@ def test_for_english_documents_a_better_encoder_than_the_bundled_one_is_named(
     tmp_path: Path,
 ) -> None:
     documents = write_english(tmp_path / "documents")
-    found = propose_for_files([documents], EncoderSettings(), 256)
-    assert (found.unknown, found.model, found.here) == (0.0, "bge-small-en-v1.5", False)
+    proposal = propose_for_files([documents], EncoderSettings(), 256)
+    assert (proposal.unknown, proposal.model, proposal.here) == (0.0, "bge-small-en-v1.5", False)
     chosen = propose_for_files([documents], EncoderSettings(endpoint="http://127.0.0.1:9/v1"), 256)
     assert chosen.model == ""
-    made = engine_here("new", str(tmp_path / "project"), str(documents))
-    assert "engine models get bge-small-en-v1.5" in made.stderr
+    completed = engine_here("new", str(tmp_path / "project"), str(documents))
+    assert "engine models get bge-small-en-v1.5" in completed.stderr
     assert model_of(tmp_path / "project") == DEFAULT_MODEL
     assert propose(str(tmp_path / "project"))["model"] == "bge-small-en-v1.5"
 
@@ -192,5 +192,5 @@ def test_documents_of_a_relative_path_lie_in_the_project(
     monkeypatch.chdir(tmp_path / "elsewhere")
     project = ProjectFolder.create(tmp_path / "project", {"corpus": {"paths": ["documents"]}})
     shutil.copytree(office, project.path / "documents")
-    found = propose_for_project(project)
-    assert found.languages[0][0] == "de"
+    proposal = propose_for_project(project)
+    assert proposal.languages[0][0] == "de"

@@ -51,7 +51,7 @@ def test_examples_are_written_queries_first_and_extractive_ones_only_without_oth
     project: ProjectFolder, call: Any
 ) -> None:
     store = project.store()
-    made = queries_of(project)
+    generated = queries_of(project)
     written = {query.text for query in document_queries(store)}
     assert call("examples", limit=2) == call("examples")[:2]
     assert set(call("examples")) <= written
@@ -61,7 +61,7 @@ def test_examples_are_written_queries_first_and_extractive_ones_only_without_oth
     with store.transaction():
         for document in store.documents():
             store.replace_document_queries(document.id, [])
-    held_out = [query.text for query in made if query.split == "heldout"]
+    held_out = [query.text for query in generated if query.split == "heldout"]
     assert call("examples", limit=2) == list(dict.fromkeys(held_out))[:2]
     store.close()
 
@@ -77,8 +77,8 @@ def test_filters(project: ProjectFolder, call: Any) -> None:
     assert answer["kept"] == len(everything)
     call("edit_query", id=everything[1].id, text="Über 100 % of the STRASSE?")
     for text in ("über 100 %", "strasse", "  of the\n"):
-        found = [row["id"] for row in call("queries", text=text)["queries"]]
-        assert everything[1].id in found, text
+        ids = [row["id"] for row in call("queries", text=text)["queries"]]
+        assert everything[1].id in ids, text
     assert call("queries", text="100 %")["total"] == 1
     assert call("queries", text="no such words at all")["total"] == 0
     assert call("queries", kind="title' OR 1=1 --")["total"] == 0
@@ -147,8 +147,10 @@ def test_an_edit_makes_later_stages_stale_and_lasts(project: ProjectFolder, call
     assert [(query.text, query.chunk_id, query.split) for query in queries_of(project)] == edited
     assert second.text not in {text for text, _, _ in edited}
     assert states(call)["rank"] == "done"  # the same queries as were ranked
-    kept = next(query for query in queries_of(project) if query.text == "asked in my own words")
-    call("edit_query", id=kept.id, text=first.text)
+    edited_query = next(
+        query for query in queries_of(project) if query.text == "asked in my own words"
+    )
+    call("edit_query", id=edited_query.id, text=first.text)
     stage_here(project.path, "generate")
     assert first.text in {query.text for query in queries_of(project)}
 
@@ -176,48 +178,50 @@ def test_nothing_is_changed_while_a_run_goes_on(project: ProjectFolder, call: An
 
 def test_queries_by_origin(project: ProjectFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     store = project.store()
-    made = store.queries()
+    generated = store.queries()
     held = document_queries(store)
     store.put_judged([JudgedQuery("k", "who pays", path="a.md"), JudgedQuery("l", "who does not")])
     store.close()
     opened = Project(project)
     read: list[int] = []
     every = Store.document_queries
-    monkeypatch.setattr(Store, "document_queries", lambda one: (read.append(1), every(one))[1])
-    found = opened.queries_by_origin()
+    monkeypatch.setattr(
+        Store, "document_queries", lambda instance: (read.append(1), every(instance))[1]
+    )
+    listing = opened.queries_by_origin()
     assert len(read) == 1, "what the documents hold is gathered once"
     headings = opened.queries_by_origin("heading")
     with fails(UsageError, "origin-unknown", "headings"):
         opened.queries_by_origin("headings")
     opened.close()
     expected = Counter(query.origin for query in held) | Counter(
-        {"extractive": len(made), "judged": 2}
+        {"extractive": len(generated), "judged": 2}
     )
     assert (
-        Counter(query.origin for query in found.queries)
-        == found.counts
+        Counter(query.origin for query in listing.queries)
+        == listing.counts
         == headings.counts
         == expected
     )
     assert expected["heading"] > 0
-    assert found.uses == headings.uses
-    assert {name: sum(uses.values()) for name, uses in found.uses.items()} == found.counts
+    assert listing.uses == headings.uses
+    assert {name: sum(uses.values()) for name, uses in listing.uses.items()} == listing.counts
     assert {query.text for query in headings.queries} == {
         query.text for query in held if query.origin == "heading"
     }
-    assert [(query.text, query.path) for query in found.queries[-2:]] == [
+    assert [(query.text, query.path) for query in listing.queries[-2:]] == [
         ("who pays", "a.md"),
         ("who does not", ""),
     ]
     learnt = {
         query.path
-        for query in found.queries
+        for query in listing.queries
         if query.use in ("trained on", "stopping the training")
     }
     assert learnt
     assert not learnt & {
         query.path
-        for query in found.queries
+        for query in listing.queries
         if query.use == "evidence" and query.origin != "judged"
     }
     first = headings.queries[0]
@@ -233,9 +237,9 @@ def test_validation_queries_stop_the_training_where_they_are_enough(
     )
     monkeypatch.setattr(query_uses, "MIN_TO_STOP", least)
     opened = Project(project)
-    found = opened.queries_by_origin().queries
+    queries = opened.queries_by_origin().queries
     opened.close()
-    assert any(query.use == "stopping the training" for query in found) == stopped
+    assert any(query.use == "stopping the training" for query in queries) == stopped
 
 
 def test_what_queries_are_used_for(project: ProjectFolder) -> None:
@@ -249,8 +253,8 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     store.put_judged([JudgedQuery("who sings", "who sings", ("No document says this.",))])
     store.close()
     opened = Project(project)
-    found = opened.queries_by_origin().queries
-    uses = {(query.origin, query.text): query.use for query in found}
+    queries = opened.queries_by_origin().queries
+    uses = {(query.origin, query.text): query.use for query in queries}
     expected = {"train": "trained on", "validation": "unused", "heldout": "measured only"}
     assert {text: uses["extractive", text] for text in splits} == {
         text: expected[split] for text, split in splits.items()
@@ -260,8 +264,8 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
         "unused",
         "unused",
     ]
-    assert all((query.use == "unused") == (query.reason is not None) for query in found)
-    reasons = {(query.origin, query.text): query.reason for query in found}
+    assert all((query.use == "unused") == (query.reason is not None) for query in queries)
+    reasons = {(query.origin, query.text): query.reason for query in queries}
     assert [reasons["judged", text] for text in (learnt, aside, "who sings")] == [
         "trained",
         "asked",
@@ -269,11 +273,11 @@ def test_what_queries_are_used_for(project: ProjectFolder) -> None:
     ]
     trained = {
         query.path
-        for query in found
+        for query in queries
         if query.origin == "extractive" and splits[query.text] != "heldout"
     }
     written = [
-        query for query in found if query.origin in get_args(Origin) and query.use == "unused"
+        query for query in queries if query.origin in get_args(Origin) and query.use == "unused"
     ]
     assert written
     assert all((query.reason == "document-trained") == (query.path in trained) for query in written)
@@ -304,17 +308,17 @@ def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
         == [query for query in every["queries"] if query["origin"] == "heading"]
         != []
     )
-    done = engine_here("queries", str(project.path), "--origin", "heading")
+    completed = engine_here("queries", str(project.path), "--origin", "heading")
     why = [
         query["use"] + (f": {UNUSED[query['reason']]}" if query["reason"] else "")
         for query in some["queries"]
     ]
-    assert [line.strip() for line in done.stdout.splitlines()] == [
+    assert [line.strip() for line in completed.stdout.splitlines()] == [
         line
         for use, query in zip(why, some["queries"], strict=True)
         for line in (f"heading ({use}): {query['text']}", query["path"])
     ]
-    assert [line.split()[:2] for line in done.stderr.splitlines()] == [
+    assert [line.split()[:2] for line in completed.stderr.splitlines()] == [
         [str(count), f"{origin}:"] for origin, count in every["counts"].items()
     ]
     assert (
@@ -328,8 +332,8 @@ def test_the_command_lists_queries_by_origin(project: ProjectFolder) -> None:
 
 
 def test_before_anything_was_generated(tmp_path: Any) -> None:
-    asked = methods(ProjectFolder.create(tmp_path / "new", {}))
-    assert asked["queries"]()() == {
+    calls = methods(ProjectFolder.create(tmp_path / "new", {}))
+    assert calls["queries"]()() == {
         "total": 0,
         "queries": [],
         "made": 0,
@@ -339,7 +343,7 @@ def test_before_anything_was_generated(tmp_path: Any) -> None:
         "splits": {},
     }
     with pytest.raises(NotBuiltError):
-        asked["delete_queries"](ids=[1])()
+        calls["delete_queries"](ids=[1])()
 
 
 @pytest.mark.parametrize(
@@ -387,7 +391,9 @@ def test_before_training_queries_are_made_no_document_was_trained_on(
 ) -> None:
     artifact = Store.artifact
     monkeypatch.setattr(
-        Store, "artifact", lambda one, kind: None if kind is QueriesInfo else artifact(one, kind)
+        Store,
+        "artifact",
+        lambda instance, kind: None if kind is QueriesInfo else artifact(instance, kind),
     )
     opened = Project(project)
     reasons = {

@@ -63,15 +63,15 @@ def test_every_flipped_bit_of_the_manifest_is_found_or_harmless(folder: Path) ->
         "    assert len(index.search(np.ones(24, np.float32), 10**6)[0]) == 40\n    except"
         " DamagedError:\n      found += 1\nprint(found)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, str(folder)],
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[2],
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 200
+    assert completed.returncode == 0, completed.stderr
+    assert int(completed.stdout) > 200
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,20 @@ from engine.runs.pipeline import run
 
 def test_what_is_embedded_already_counts_as_done(tmp_path: Path) -> None:
     project = create_project(tmp_path)
-    seen = list[tuple[int, int]]()
+    progress = list[tuple[int, int]]()
 
     def note(event: Event) -> None:
         if isinstance(event, Progress) and event.stage == "embed":
-            seen.append((event.done, event.total))
+            progress.append((event.done, event.total))
 
     for added in range(3), range(3, 5):
         for number in added:
             (tmp_path / "documents" / f"{number}.txt").write_text(
                 f"The tern number{number} rests on the pier."
             )
-        seen.clear()
+        progress.clear()
         with stages_in_this_process():
             run(project, stages=("ingest", "index", "embed"), on_event=note)
-    assert {total for _, total in seen} == {5}
-    assert min(done for done, _ in seen) > 3
-    assert seen[-1] == (5, 5)
+    assert {total for _, total in progress} == {5}
+    assert min(count for count, _ in progress) > 3
+    assert progress[-1] == (5, 5)

@@ -27,9 +27,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_cosines_by_hand(way: str, dtype: Any) -> None:
     rows = ROWS.astype(dtype)
-    found = exact.cosines([rows[:2], rows[2:2], rows[2:]], np.array([0.5, 0], np.float32))
-    assert found.dtype == np.float32
-    assert found.tolist() == pytest.approx([1, 0.6, 0, -1, 0], abs=1e-6)
+    cosines = exact.cosines([rows[:2], rows[2:2], rows[2:]], np.array([0.5, 0], np.float32))
+    assert cosines.dtype == np.float32
+    assert cosines.tolist() == pytest.approx([1, 0.6, 0, -1, 0], abs=1e-6)
 
 
 def test_nothing_to_compare_with(way: str) -> None:
@@ -42,8 +42,8 @@ def test_many_rows_and_a_mapped_file(way: str, tmp_path: Path) -> None:
     mapped = np.memmap(tmp_path / "rows", dtype="<f2", mode="r", shape=rows.shape)
     query = np.random.default_rng(2).normal(size=48).astype(np.float32)
     wide = rows.astype(np.float64)
-    wanted = wide @ query / np.linalg.norm(wide, axis=1) / np.linalg.norm(query)
-    assert np.abs(exact.cosines([mapped], query) - wanted).max() < 1e-3
+    expected = wide @ query / np.linalg.norm(wide, axis=1) / np.linalg.norm(query)
+    assert np.abs(exact.cosines([mapped], query) - expected).max() < 1e-3
 
 
 def test_equal_rows_have_equal_cosines_and_rank_by_id(way: str) -> None:
@@ -77,8 +77,8 @@ def test_stored_vectors_are_those_of_the_index(tmp_path: Path, dtype: str, error
     assert stored.dtype == {"f32": np.float32, "f16": np.float16, "i8": np.int8}[dtype]
     query = vectors[3] + vectors[4]
     scores = dict(zip(keys.tolist(), exact.cosines([stored], query).tolist(), strict=True))
-    wanted = vectors @ query / np.linalg.norm(query)
-    assert [scores[int(row)] for row in ids] == pytest.approx(wanted.tolist(), abs=error)
+    expected = vectors @ query / np.linalg.norm(query)
+    assert [scores[int(row)] for row in ids] == pytest.approx(expected.tolist(), abs=error)
 
 
 def test_an_empty_index(tmp_path: Path) -> None:

@@ -9,6 +9,6 @@ from engine.vectors.ids import distinct
     [([], []), ([7], [7]), ([5, 1, 5, 3, 1, 1], [1, 3, 5]), ([2**62, -1, 2**62], [-1, 2**62])],
 )
 def test_distinct_ids_ascend(ids: list[int], expected: list[int]) -> None:
-    found = distinct(np.array(ids, np.int64))
-    assert found.dtype == np.int64
-    assert found.tolist() == expected == np.unique(np.array(ids, np.int64)).tolist()
+    result = distinct(np.array(ids, np.int64))
+    assert result.dtype == np.int64
+    assert result.tolist() == expected == np.unique(np.array(ids, np.int64)).tolist()

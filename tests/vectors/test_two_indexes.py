@@ -54,8 +54,8 @@ def scores_of(project: ProjectFolder, mode: Any) -> dict[int, float]:
     """What an index of a mode gives for a query, by chunk."""
     with closing(LoadedProject(project)) as loaded:
         _, index, vector = loaded.query_vector(QUERY, mode)
-        ids, found = index.search(vector, 100)
-    return dict(zip(ids.tolist(), found.tolist(), strict=True))
+        ids, scores = index.search(vector, 100)
+    return dict(zip(ids.tolist(), scores.tolist(), strict=True))
 
 
 def state_of(project: ProjectFolder) -> str:
@@ -109,10 +109,12 @@ def test_each_mode_compares_by_its_own_encoder(
     assert second.info.shared == shared
     assert summary["embedded"] == 4 if shared else 8
     for mode, chosen in (("semantic", semantic), ("hybrid", hybrid)):
-        found = scores_of(two_encoders, mode)
-        wanted = similarities(two_encoders, chosen, QUERY)
-        assert found.keys() == wanted.keys()
-        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+        scores = scores_of(two_encoders, mode)
+        expected = similarities(two_encoders, chosen, QUERY)
+        assert scores.keys() == expected.keys()
+        np.testing.assert_allclose(
+            [scores[key] for key in expected], [*expected.values()], atol=2e-3
+        )
     assert scores_of(two_encoders, "semantic") != scores_of(two_encoders, "hybrid")
     check(two_encoders)
     assert state_of(two_encoders) == "done"
@@ -123,10 +125,12 @@ def test_disk_and_time_of_a_second_index_are_said_before_it_is_made(
     two_encoders: ProjectFolder, semantic: InUseInfo, announced: int
 ) -> None:
     choose(two_encoders, semantic, BASE)
-    done = engine_here("embed", str(two_encoders.path), "--force", "--json")
-    events = [json.loads(line) for line in done.stdout.splitlines()]
+    completed = engine_here("embed", str(two_encoders.path), "--force", "--json")
+    events = [json.loads(line) for line in completed.stdout.splitlines()]
     reasons = [
-        one["reason"] for one in events if one["event"] == "choice" and one["setting"] == "index"
+        event["reason"]
+        for event in events
+        if event["event"] == "choice" and event["setting"] == "index"
     ]
     assert len(reasons) == announced
     for reason in reasons:
@@ -149,7 +153,7 @@ def test_a_kill_between_the_two_leaves_the_first_to_search_with(
     two_encoders: ProjectFolder, moment: str
 ) -> None:
     choose(two_encoders, ON_BOTH, BASE)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", KILLED[moment], str(two_encoders.path)],
         env={**environment(), "PYTHONPATH": import_path()},
         capture_output=True,
@@ -157,15 +161,15 @@ def test_a_kill_between_the_two_leaves_the_first_to_search_with(
         timeout=WAIT_SECONDS,
         check=False,
     )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert completed.returncode == -signal.SIGKILL, completed.stderr
     first = artifact_of(two_encoders, VectorsInfo)
     assert first is not None
     assert (first.fingerprint, first.info.chunks) == (INCOMPLETE, 4)
     assert state_of(two_encoders) == "stale"
-    wanted = similarities(two_encoders, BASE, QUERY)
+    expected = similarities(two_encoders, BASE, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(two_encoders, mode).values()), sorted(wanted.values()), atol=2e-3
+            sorted(scores_of(two_encoders, mode).values()), sorted(expected.values()), atol=2e-3
         )
     with closing(Searcher(two_encoders)) as searcher:
         assert len(searcher.search(Search(QUERY, "semantic")).hits) == 4
@@ -209,8 +213,8 @@ stage_here(Path(sys.argv[1]), "embed")
 }
 
 
-def searcher_scores(found: Any) -> dict[int, float]:
-    return {hit.chunk_id: hit.rankers["semantic"].score for hit in found.hits}
+def searcher_scores(result: Any) -> dict[int, float]:
+    return {hit.chunk_id: hit.rankers["semantic"].score for hit in result.hits}
 
 
 @pytest.mark.parametrize("gone", ["cut", "missing"])
@@ -229,19 +233,19 @@ def test_a_damaged_second_index_is_built_again_and_search_answers_meanwhile(
         folder.rename(folder.with_name(".tmp-moved"))
     with pytest.raises(DamagedError):
         check(project)
-    wanted = similarities(project, BASE, QUERY)
+    expected = similarities(project, BASE, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(project, mode).values()), sorted(wanted.values()), atol=2e-3
+            sorted(scores_of(project, mode).values()), sorted(expected.values()), atol=2e-3
         )
     with closing(Searcher(project)) as searcher:
-        found = searcher.search(Search(QUERY, "semantic"))
-        assert len(found.hits) == 4
-        assert found.commands == ("embed",)
+        result = searcher.search(Search(QUERY, "semantic"))
+        assert len(result.hits) == 4
+        assert result.commands == ("embed",)
         assert embed(project)["embedded"] == 0
         repaired = searcher.search(Search(QUERY, "semantic"))
     assert repaired.commands == ()
-    assert searcher_scores(repaired) != searcher_scores(found), (
+    assert searcher_scores(repaired) != searcher_scores(result), (
         "the repaired index is used without a new start"
     )
     check(project)
@@ -261,10 +265,10 @@ def test_back_to_one_encoder_the_second_index_goes(embedded: Embedded) -> None:
     sweep(project)
     assert artifact_of(project, SemanticVectorsInfo) is None
     assert len(vector_folders(project)) == 1
-    wanted = similarities(project, ON_BOTH, QUERY)
+    expected = similarities(project, ON_BOTH, QUERY)
     for mode in ("semantic", "hybrid"):
         np.testing.assert_allclose(
-            sorted(scores_of(project, mode).values()), sorted(wanted.values()), atol=2e-3
+            sorted(scores_of(project, mode).values()), sorted(expected.values()), atol=2e-3
         )
 
 
@@ -297,9 +301,11 @@ def test_semantic_search_keeps_its_encoder_while_another_index_becomes_the_first
 def check_scores(project: ProjectFolder, semantic: InUseInfo, hybrid: InUseInfo) -> None:
     """Each mode finds what these encoders, loaded by hand, find."""
     for mode, chosen in (("semantic", semantic), ("hybrid", hybrid)):
-        wanted = similarities(project, chosen, QUERY)
-        found = scores_of(project, mode)
-        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+        expected = similarities(project, chosen, QUERY)
+        scores = scores_of(project, mode)
+        np.testing.assert_allclose(
+            [scores[key] for key in expected], [*expected.values()], atol=2e-3
+        )
 
 
 def test_an_adapter_on_queries_alone_copies_no_vectors(two_encoders: ProjectFolder) -> None:
@@ -307,7 +313,9 @@ def test_an_adapter_on_queries_alone_copies_no_vectors(two_encoders: ProjectFold
     embed(two_encoders)
     second = artifact_of(two_encoders, SemanticVectorsInfo)
     assert second is not None
-    assert {one.name for one in (two_encoders.path / second.folder).iterdir()} == {"query-encoder"}
+    assert {path.name for path in (two_encoders.path / second.folder).iterdir()} == {
+        "query-encoder"
+    }
 
 
 def chunk_rows(project: ProjectFolder) -> set[int]:
@@ -333,10 +341,12 @@ def test_changed_documents_are_added_to_both_indexes(embedded: Embedded) -> None
     change_documents(project)
     assert embed(project)["embedded"] == 4, "two new chunks by each encoder"
     for mode, chosen in (("semantic", ON_BOTH), ("hybrid", BASE)):
-        found = scores_of(project, mode)
-        wanted = similarities(project, chosen, QUERY)
-        assert found.keys() == wanted.keys()
-        np.testing.assert_allclose([found[key] for key in wanted], [*wanted.values()], atol=2e-3)
+        scores = scores_of(project, mode)
+        expected = similarities(project, chosen, QUERY)
+        assert scores.keys() == expected.keys()
+        np.testing.assert_allclose(
+            [scores[key] for key in expected], [*expected.values()], atol=2e-3
+        )
 
 
 def test_chunks_that_the_second_index_still_names_are_kept_until_it_is_made(
@@ -367,7 +377,7 @@ def test_a_full_disk_while_the_second_is_made_leaves_both_modes(
         for mode in ("semantic", "hybrid"):
             assert searcher.search(Search(QUERY, mode)).hits
     assert not [
-        one for one in (two_encoders.path / "vectors").iterdir() if one.name.startswith(".tmp")
+        path for path in (two_encoders.path / "vectors").iterdir() if path.name.startswith(".tmp")
     ]
     assert embed(two_encoders)["embedded"] == 4
 

@@ -40,15 +40,15 @@ def check_ranking(ranking: Ranking, expected: Ranking, error: float, *, exact: b
 
     With `exact`, they are also in its order.
     """
-    found, scores = ranking
+    found_ids, scores = ranking
     expected_ids, expected_scores = expected
-    assert (found.dtype, scores.dtype, len(found)) == (np.int64, np.float32, 10)
+    assert (found_ids.dtype, scores.dtype, len(found_ids)) == (np.int64, np.float32, 10)
     assert (np.diff(scores) <= 0).all()
     np.testing.assert_allclose(scores, expected_scores[:10], atol=error)
     by_id = dict(zip(expected_ids.tolist(), expected_scores.tolist(), strict=True))
-    np.testing.assert_allclose([by_id[key] for key in found.tolist()], scores, atol=error)
+    np.testing.assert_allclose([by_id[key] for key in found_ids.tolist()], scores, atol=error)
     if exact:
-        assert found.tolist() == expected_ids[:10].tolist()
+        assert found_ids.tolist() == expected_ids[:10].tolist()
 
 
 @pytest.mark.parametrize("width", [24, 300])
@@ -66,11 +66,11 @@ def test_a_large_index_is_searched_by_a_graph_with_high_recall(tmp_path: Path, w
     assert grown is not None
     shares = []
     for query in vectors[4850:4950] + 0.05 * unit(100, seed=2, width=width):
-        found, scores = grown.search(query, 10)
+        found_ids, scores = grown.search(query, 10)
         exact, right = grown.search_exactly(query, 10)
         _, cosines = brute_force(query / np.linalg.norm(query), np.arange(100, 5000), vectors[100:])
         assert right == pytest.approx(cosines[:10], abs=1e-3)
-        shares.append(len(set(found.tolist()) & set(exact.tolist())) / 10)
+        shares.append(len(set(found_ids.tolist()) & set(exact.tolist())) / 10)
         assert scores[0] <= right[0] + 1e-6  # both are rounded, differently by each BLAS
     assert list(grown.manifest["graphs"]) == list(second.manifest["parts"])
     assert [rows for rows, _ in grown.manifest["parts"].values()] == [3000, 1900, 100]
@@ -88,8 +88,8 @@ def test_ties_come_in_order_of_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize("k", [40, 41, 10_000, 2**40])
 def test_k_above_n_gives_n(folder: Path, k: int) -> None:
     index = VectorIndex.open(folder)
-    found, scores = index.search(unit(1, seed=3)[0], k)
-    assert sorted(found.tolist()) == sorted(ids_of(40).tolist())
+    found_ids, scores = index.search(unit(1, seed=3)[0], k)
+    assert sorted(found_ids.tolist()) == sorted(ids_of(40).tolist())
     assert len(scores) == 40
     assert len(index.search_among(unit(1, seed=3)[0], ids_of(40)[:7], k)[0]) == 7
 
@@ -122,10 +122,10 @@ def test_an_empty_index(tmp_path: Path) -> None:
 def test_search_among_takes_unknown_repeated_and_no_ids(folder: Path) -> None:
     index = VectorIndex.open(folder)
     query = unit(1)[0]
-    known = ids_of(40)[:2]
+    stored_ids = ids_of(40)[:2]
     assert sorted(
-        index.search_among(query, np.array([*known, *known, -4, 0, 10**9]), 9)[0].tolist()
-    ) == sorted(known.tolist())
+        index.search_among(query, np.array([*stored_ids, *stored_ids, -4, 0, 10**9]), 9)[0].tolist()
+    ) == sorted(stored_ids.tolist())
     assert index.search_among(query, np.empty(0, np.int64), 9)[0].tolist() == []
     assert index.search_among(query, np.array([0]), 9)[0].tolist() == []
 
@@ -138,11 +138,11 @@ def test_search_among_refuses_another_width_where_no_chunk_is_allowed(folder: Pa
 def test_a_vector_of_zeros_has_a_finite_score(tmp_path: Path) -> None:
     vectors = np.vstack([unit(1), np.zeros((1, WIDTH), np.float32)])
     index = VectorIndex.build(tmp_path, np.array([1, 2]), vectors)
-    for found, scores in (
+    for found_ids, scores in (
         index.search(vectors[0], 2),
         index.search_among(vectors[0], np.array([1, 2]), 2),
     ):
-        assert found.tolist() == [1, 2]
+        assert found_ids.tolist() == [1, 2]
         np.testing.assert_allclose(scores, [1, 0], atol=1e-3)
 
 
@@ -199,12 +199,12 @@ def test_update_adds_and_removes_in_a_copy(tmp_path: Path, dtype: str) -> None:
     all_vectors = np.concatenate([vectors[6:], fresh])
     assert (index.count, sorted(index.keys().tolist())) == (64, sorted(all_ids.tolist()))
     for query in [*vectors[:6], *fresh[:3]]:
-        found, scores = index.search(query, 64)
-        wanted, right = brute_force(query, all_ids, all_vectors)
-        assert sorted(found.tolist()) == sorted(all_ids.tolist())
+        found_ids, scores = index.search(query, 64)
+        expected, right = brute_force(query, all_ids, all_vectors)
+        assert sorted(found_ids.tolist()) == sorted(all_ids.tolist())
         np.testing.assert_allclose(scores, right, atol=3e-2)
         if dtype == "f32":
-            assert found.tolist() == wanted.tolist()
+            assert found_ids.tolist() == expected.tolist()
         assert not set(index.search_among(query, ids[:6], 6)[0].tolist())
 
 
@@ -214,11 +214,11 @@ def test_updates_are_counted_until_a_rebuild_is_due(tmp_path: Path) -> None:
     no_vectors = np.empty((0, WIDTH), np.float32)
     for number, (first, last) in enumerate([(0, 4), (4, 8)]):
         (tmp_path / str(number + 1)).mkdir()
-        done = VectorIndex.open(tmp_path / str(number)).updated(
+        updated = VectorIndex.open(tmp_path / str(number)).updated(
             tmp_path / str(number + 1), none, no_vectors, ids[first:last].tolist()
         )
-        assert done is not None
-        assert done.manifest["removed"] == last
+        assert updated is not None
+        assert updated.manifest["removed"] == last
     (tmp_path / "3").mkdir()
     assert (
         VectorIndex.open(tmp_path / "2").updated(
@@ -245,16 +245,16 @@ def test_small_parts_become_one_and_large_ones_are_links(tmp_path: Path) -> None
     assert (sizes, index.count, index.manifest["removed"]) == ([64, 8], 64, 8)
     first = next(iter(index.manifest["parts"]))
     assert (tmp_path / "8" / first).samefile(tmp_path / "0" / first)
-    wanted = np.concatenate([ids[8:], np.arange(1000, 1008)])
+    expected = np.concatenate([ids[8:], np.arange(1000, 1008)])
     everything = np.concatenate([vectors[8:], extra])
     for query in (*extra, *vectors[:4]):
         assert (
             index.search(query, 64)[0].tolist()
-            == brute_force(query, wanted, everything)[0].tolist()
+            == brute_force(query, expected, everything)[0].tolist()
         )
     keys, rows = index.stored()
-    assert keys.tolist() == sorted(wanted.tolist())
-    np.testing.assert_array_equal(rows, everything[np.argsort(wanted)])
+    assert keys.tolist() == sorted(expected.tolist())
+    np.testing.assert_array_equal(rows, everything[np.argsort(expected)])
 
 
 def test_a_graph_is_linked_and_its_damage_is_found(tmp_path: Path) -> None:
@@ -306,37 +306,37 @@ def test_a_graph_finds_what_an_exact_search_finds(tmp_path: Path) -> None:
     rows = unit(3000, width=40)
     write_graph(tmp_path / "a.usearch", [rows[:1000], rows[1000:]], 40)
     graph = map_graph(tmp_path / "a.usearch")
-    found = 0
+    hits = 0
     for query in unit(20, seed=4, width=40):
         cosines = rows @ query
         places, distances = find_candidates([(0, graph)], query, 256)
         named = set(places.tolist())
         assert distances == pytest.approx(1 - cosines[places], abs=2e-2)
         assert len(named) == 256
-        found += len(named & set(np.argsort(-cosines)[:10].tolist()))
-    assert found >= 195  # of 200: threads build graphs, each time a little differently
+        hits += len(named & set(np.argsort(-cosines)[:10].tolist()))
+    assert hits >= 195  # of 200: threads build graphs, each time a little differently
 
 
 def test_removing_unknown_keys_counts_for_nothing(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
-    done = VectorIndex.open(folder).updated(
+    updated = VectorIndex.open(folder).updated(
         tmp_path / "new",
         np.empty(0, np.int64),
         np.empty((0, WIDTH), np.float32),
         range(10**5, 10**5 + 99),
     )
-    assert done is not None
-    assert (done.count, done.manifest["removed"]) == (40, 0)
+    assert updated is not None
+    assert (updated.count, updated.manifest["removed"]) == (40, 0)
 
 
 def test_adding_a_known_key_replaces_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     key = ids_of(40)[:1]
     fresh = unit(1, seed=8)
-    done = VectorIndex.open(folder).updated(tmp_path / "new", key, fresh, [])
-    assert done is not None
-    found, scores = done.search(fresh[0], 40)
-    assert (done.count, found[0], len(set(found.tolist()))) == (40, key[0], 40)
+    updated = VectorIndex.open(folder).updated(tmp_path / "new", key, fresh, [])
+    assert updated is not None
+    found_ids, scores = updated.search(fresh[0], 40)
+    assert (updated.count, found_ids[0], len(set(found_ids.tolist()))) == (40, key[0], 40)
     assert scores[0] == pytest.approx(1, abs=1e-5)
 
 
@@ -395,9 +395,9 @@ def test_an_index_ranks_by_lorentz_distance_among_all_of_many(tmp_path: Path) ->
         form.query_form(queries).astype(float) @ form.chunk_form(chunks).astype(float).T
     )
     for query, distances in zip(queries, exact, strict=True):
-        found, scores = index.search(query, 10)
-        assert set(found) == set(np.argsort(-distances)[:10])
-        assert scores == pytest.approx(distances[found], abs=1e-4)
+        found_ids, scores = index.search(query, 10)
+        assert set(found_ids) == set(np.argsort(-distances)[:10])
+        assert scores == pytest.approx(distances[found_ids], abs=1e-4)
 
 
 def test_points_of_any_length_join_an_index(tmp_path: Path) -> None:

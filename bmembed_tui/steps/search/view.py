@@ -175,20 +175,20 @@ class SearchView(StepPane):
             is_first = not self.host.status.built("embed")
             offer = texts.format_embedding(self.host.run_state, is_first=is_first)
         elif self.question.empty:
-            key = self._find_key("search.improve", "f2")
+            key = format_key(self._list_keys().get("search.improve", "f2"))
             offer = texts.format_offer(self.host.status, key)
         self._write("#search-improve", offer)
 
-    def _find_key(self, binding: str, default: str) -> str:
-        """Return the key of a binding as users know it."""
-        keys = {active.binding.id: key for key, active in self.screen.active_bindings.items()}
-        return format_key(keys.get(binding, default))
+    def _list_keys(self) -> dict[str | None, str]:
+        """Return the id of each binding that works at present → its key."""
+        return {active.binding.id: key for key, active in self.screen.active_bindings.items()}
 
     def _draw_modes(self) -> None:
         """Draw the modes, each with its key."""
         choices = []
+        keys = self._list_keys()
         for mode, default in KEYS.items():
-            key = self._find_key(f"search.{mode}", default)
+            key = format_key(keys.get(f"search.{mode}", default))
             choices.append((mode, f"{key} {NAMES[mode]}"))
         self.query_one(ChoiceRow).show(self.mode, choices)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import (
     Annotated,
@@ -25,6 +25,7 @@ from engine.core.errors import EngineError
 
 A = TypeVar("A")
 T = TypeVar("T")
+Reader = Callable[[Any, str], Any]
 # Type of a field → the types that JSON may have in its place, and their name in errors.
 _LEAVES: dict[Any, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a string"),
@@ -115,41 +116,42 @@ def _read(kind: Any, data: Any, place: str) -> Any:
 
     `place`: where the value stands, for errors, such as `hits[0].path`.
     """
+    return _build_reader(kind)(data, place)
+
+
+@cache
+def _build_reader(kind: Any) -> Reader:
+    """Return a function that converts JSON, given with its place, to the type `kind`.
+
+    A long list would otherwise examine the types of its items again for each of them.
+    """
     origin = get_origin(kind)
     parts = get_args(kind)
     if kind is Any:
-        return data
+        return lambda data, _place: data
     if origin in (Union, types.UnionType):
         # The only unions in messages are `X | None`.
         [inner] = [part for part in parts if part is not type(None)]
-        if data is None:
-            return None
-        return _read(inner, data, place)
+        read_inner = _build_reader(inner)
+        return lambda data, place: None if data is None else read_inner(data, place)
     if origin is Annotated:
-        bounds: AtLeast = parts[1]
-        is_right = type(data) is int and bounds.least <= data <= bounds.most
-        _require(is_right, place, f"a whole number of {bounds.least} or more")
-        return data
+        return partial(_read_bounded, parts[1])
     if origin is Literal:
-        _require(isinstance(data, str) and data in parts, place, f"one of {', '.join(parts)}")
-        return data
+        return partial(_read_choice, parts, f"one of {', '.join(parts)}")
     if origin is tuple:
-        return _read_sequence(parts, data, place)
+        return _build_sequence_reader(parts)
     if origin is list:
-        return list(_read_sequence((*parts, Ellipsis), data, place))
-    if kind is EngineError or origin in (dict, Mapping) or is_dataclass(kind):
-        is_object = isinstance(data, dict) and all(isinstance(name, str) for name in data)
-        _require(is_object, place, "an object")
-        if kind is EngineError:
-            return EngineError.from_dict(data)
-        if parts:
-            return _read_mapping(parts[0], parts[1], data, place)
-        return _read_message(kind, data, place)
-    allowed, description = _LEAVES[kind]
-    _require(type(data) in allowed, place, description)
+        read_sequence = _build_sequence_reader((*parts, Ellipsis))
+        return lambda data, place: list(read_sequence(data, place))
+    if kind is EngineError:
+        return _read_error
+    if origin in (dict, Mapping):
+        return partial(_read_mapping, parts[0], _build_reader(parts[1]))
+    if is_dataclass(kind):
+        return partial(_read_message, kind)
     if kind is Path:
-        return Path(data)
-    return data
+        return lambda data, place: Path(_read_leaf(Path, data, place))
+    return partial(_read_leaf, kind)
 
 
 def _require(is_right: bool, place: str, wanted: str) -> None:
@@ -158,35 +160,80 @@ def _require(is_right: bool, place: str, wanted: str) -> None:
         raise MessageError(f"{place or 'it'} must be {wanted}")
 
 
-def _read_mapping(key: Any, value: Any, data: dict[str, Any], place: str) -> dict[Any, Any]:
-    """Convert to `dict[key, value]`; in JSON all keys are text."""
+def _require_object(data: Any, place: str) -> None:
+    is_object = isinstance(data, dict) and all(isinstance(name, str) for name in data)
+    _require(is_object, place, "an object")
+
+
+def _read_leaf(kind: Any, data: Any, place: str) -> Any:
+    """Return a value whose type JSON has, too."""
+    allowed, description = _LEAVES[kind]
+    _require(type(data) in allowed, place, description)
+    return data
+
+
+def _read_bounded(bounds: AtLeast, data: Any, place: str) -> int:
+    is_right = type(data) is int and bounds.least <= data <= bounds.most
+    _require(is_right, place, f"a whole number of {bounds.least} or more")
+    return cast(int, data)
+
+
+def _read_choice(choices: tuple[str, ...], description: str, data: Any, place: str) -> str:
+    _require(isinstance(data, str) and data in choices, place, description)
+    return cast(str, data)
+
+
+def _read_error(data: Any, place: str) -> EngineError:
+    _require_object(data, place)
+    return EngineError.from_dict(data)
+
+
+def _read_mapping(key: Any, read_value: Reader, data: Any, place: str) -> dict[Any, Any]:
+    """Convert to a dictionary with keys of type `key`; in JSON all keys are text."""
+    _require_object(data, place)
     try:
-        return {key(name): _read(value, item, f"{place}.{name}") for name, item in data.items()}
+        return {key(name): read_value(item, f"{place}.{name}") for name, item in data.items()}
     except ValueError as error:
         # A key is not a number.
         raise MessageError(f"{place}: {error}") from None
 
 
-def _read_sequence(parts: tuple[Any, ...], data: Any, place: str) -> tuple[Any, ...]:
-    """Convert to `tuple[X, ...]`, or to a tuple of fixed length."""
-    endless = parts[-1] is Ellipsis
-    is_list = isinstance(data, list | tuple)
-    _require(is_list and (endless or len(data) == len(parts)), place, "a list")
-    kinds = parts[:1] * len(data) if endless else parts
-    items = []
-    for position, (kind, item) in enumerate(zip(kinds, data, strict=True)):
-        items.append(_read(kind, item, f"{place}[{position}]"))
-    return tuple(items)
+def _build_sequence_reader(parts: tuple[Any, ...]) -> Reader:
+    """Return a reader of `tuple[X, ...]`, or of a tuple of fixed length."""
+    is_endless = parts[-1] is Ellipsis
+    readers = tuple(map(_build_reader, parts[:1] if is_endless else parts))
+
+    def read(data: Any, place: str) -> tuple[Any, ...]:
+        is_list = isinstance(data, list | tuple)
+        _require(is_list and (is_endless or len(data) == len(parts)), place, "a list")
+        item_readers = readers * len(data) if is_endless else readers
+        items = []
+        for position, (read_item, item) in enumerate(zip(item_readers, data, strict=True)):
+            items.append(read_item(item, f"{place}[{position}]"))
+        return tuple(items)
+
+    return read
 
 
-def _read_message(kind: Any, data: dict[str, Any], place: str) -> Any:
+def _read_message(kind: Any, data: Any, place: str) -> Any:
     """Convert to a dataclass; fields that are left out get their defaults."""
+    _require_object(data, place)
     prefix = f"{place}." if place else ""
-    for part in fields(kind):
-        if part.name not in data and part.default is MISSING and part.default_factory is MISSING:
-            raise MessageError(f"{prefix}{part.name} is missing")
     values = {}
-    for name, part_kind in _hints(kind).items():
+    for name, is_needed, read_field in _build_field_readers(kind):
         if name in data:
-            values[name] = _read(part_kind, data[name], prefix + name)
+            values[name] = read_field(data[name], prefix + name)
+        elif is_needed:
+            raise MessageError(f"{prefix}{name} is missing")
     return kind(**values)
+
+
+@cache
+def _build_field_readers(kind: Any) -> list[tuple[str, bool, Reader]]:
+    """Return the name of each field of a message, whether it has no default, and its reader."""
+    hints = _hints(kind)
+    readers = []
+    for part in fields(kind):
+        is_needed = part.default is MISSING and part.default_factory is MISSING
+        readers.append((part.name, is_needed, _build_reader(hints[part.name])))
+    return readers

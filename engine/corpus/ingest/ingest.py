@@ -42,7 +42,7 @@ from engine.project.store.artifact_info import CorpusInfo, LexicalInfo
 from engine.project.store.files import AGAIN, FileRecord, PartRecord
 
 # Files of this many bytes or more are read after the others, the smaller first.
-_LARGE_FILE = 2**20
+LARGE_FILE = 2**20
 # Documents of one file that are cut and written together.
 _DOCUMENTS_PER_BLOCK = 512
 _LESS_CONFINED = (
@@ -168,7 +168,7 @@ class Ingest:
             elif self._previous.files[file.source, file.path].state == "read":
                 self._tally["unchanged"] += 1
         # Small files, of which all keys are 0, stay in the order of their paths.
-        changed.sort(key=lambda file: file.size // _LARGE_FILE)
+        changed.sort(key=lambda file: file.size // LARGE_FILE)
         return changed
 
     def _remove_gone(self, scan: Scan) -> None:

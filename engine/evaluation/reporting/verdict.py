@@ -5,7 +5,7 @@ It reads the parts of report.json that it is based on as the dataclasses that wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.core.figures import FigureTable
@@ -100,20 +100,23 @@ def verdict_of(
     if report.get("reranker"):
         notes.append(str(report["reranker"]["reason"]))
     # All sets are ranked among the same passages.
-    samples = dict.fromkeys(queries.comparison.sample_text for queries in query_sets_of(report))
+    query_sets = query_sets_of(report)
+    samples = dict.fromkeys(queries.comparison.sample_text for queries in query_sets)
     notes += filter(None, samples)
     return ReportVerdict(
-        tuple(_judge_mode(report, name) for name in modes),
+        tuple(_judge_mode(report, query_sets, name) for name in modes),
         tuple(notes),
         _list_next_steps(report, project),
     )
 
 
-def _judge_mode(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
+def _judge_mode(
+    report: Mapping[str, Any], query_sets: Sequence[QuerySetReport], mode: SearchMode
+) -> ModeVerdict:
     """Return the verdict on one search mode, with the figures of the queries it is based on."""
     chosen = report["selection"][mode]
     gate = gates_of(report).get(mode)
-    measured = _find_measured_set(report, gate)
+    measured = _find_measured_set(query_sets, gate)
     is_adapted = chosen["standing"] != "base"
     outcome: Outcome = "not measured"
     if is_adapted:
@@ -141,17 +144,18 @@ def _judge_mode(report: Mapping[str, Any], mode: SearchMode) -> ModeVerdict:
     )
 
 
-def _find_measured_set(report: Mapping[str, Any], gate: GateTable | None) -> QuerySetReport | None:
+def _find_measured_set(
+    query_sets: Sequence[QuerySetReport], gate: GateTable | None
+) -> QuerySetReport | None:
     """Return the queries that had no part in the choice, else the deciding ones, else the first."""
-    sets = query_sets_of(report)
     wanted = ["measuring"]
     if gate is not None and gate.rung in SET_OF:
         wanted.append(SET_OF[gate.rung])
     for kind in wanted:
-        for queries in sets:
+        for queries in query_sets:
             if queries.kind == kind:
                 return queries
-    return next(iter(sets), None)
+    return next(iter(query_sets), None)
 
 
 def _build_bars(measured: QuerySetReport, prefix: str, *, is_adapted: bool) -> tuple[Bar, ...]:

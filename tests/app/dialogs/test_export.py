@@ -89,7 +89,7 @@ def test_the_usual_parts_are_exported_by_enter_alone(
         assert screen.outcome.with_text == ()
         return shown
 
-    shown = drive(story, finished_project)
+    shown = drive(story, finished_project, step="result")
     made = tmp_path / "handbook-encoder"
     assert (made / "README.md").is_file()
     assert json.loads((made / "manifest.json").read_text())["kinds"] == ["adapter", "model"]
@@ -116,7 +116,7 @@ def test_all_that_is_said_of_an_export_can_be_read(
         await pilot.press("shift+tab", "end")
         await until_text(pilot, "the end")
 
-    drive(story, finished_project, size=(80, 24))
+    drive(story, finished_project, size=(80, 24), step="result")
 
 
 def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(
@@ -135,7 +135,7 @@ def test_other_parts_are_chosen_and_those_that_hold_text_are_listed(
         await until(pilot, lambda: screen.outcome, "what was exported")
         return screen.outcome
 
-    outcome = drive(story, finished_project)
+    outcome = drive(story, finished_project, step="result")
     assert isinstance(outcome, Exported)
     assert outcome.with_text == ("chunks",)
     assert json.loads((tmp_path / "taken" / "manifest.json").read_text())["kinds"] == ["chunks"]
@@ -166,7 +166,7 @@ def test_what_the_engine_refuses_can_be_put_right(finished_project: Path, tmp_pa
         await until(pilot, lambda: isinstance(screen.outcome, Exported), "what was exported")
         assert screen.query_one("#cancel").region in screen.query_one(".dialog").region
 
-    drive(story, finished_project, size=(80, 24))
+    drive(story, finished_project, size=(80, 24), step="result")
     assert [path.name for path in (tmp_path / "taken").iterdir()] == ["own.txt"]
     assert (tmp_path / "second" / "manifest.json").is_file()
 
@@ -210,7 +210,7 @@ def test_a_project_is_removed_from_within_and_what_may_hold_text_is_listed(
     documents = sorted(
         path for path in (finished_project / "documents").rglob("*") if path.is_file()
     )
-    outcome = drive(story, finished_project, size=(120, 60))
+    outcome = drive(story, finished_project, size=(120, 60), step="result")
     assert sorted(path for path in finished_project.rglob("*") if path.is_file()) == documents
     assert outcome.kept == ("documents",)
     assert list_recent_projects() == []
@@ -255,7 +255,7 @@ def test_while_a_run_holds_it_a_project_is_not_removed_and_goes_on_working(
         await until(pilot, lambda: pilot.app.screen is screen, "the project")
         assert (await screen.client.call("status"))["name"] == "handbook"
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="result")
     assert (finished_project / "project.toml").exists()
 
 

@@ -21,10 +21,12 @@ from textual.widgets import Input, OptionList
 
 from bmembed_tui.dialogs.confirmations import ErrorDialog
 from bmembed_tui.dialogs.folder_picker import FolderPicker
+from bmembed_tui.home.new_project import NewProjectScreen
 from bmembed_tui.home.projects import KnownProject, describe_project, describe_run
 from bmembed_tui.home.recents import list_recent_projects, remember
 from bmembed_tui.home.sample import import_questions, open_sample_project
 from bmembed_tui.home.screen import ALL, NEW, OTHER, SAMPLE, HomeScreen
+from bmembed_tui.widgets.fields import PathField
 from engine.core.assets import asset_path
 from engine.core.events import Paused, Progress, StageStarted, encode
 from engine.project.folder import ProjectFolder, projects_root
@@ -336,21 +338,25 @@ def test_names_of_projects_are_shown_as_typed(tmp_path: Path) -> None:
     assert "[@click=app.quit]x[" in shown
 
 
-def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_refused(
+def test_another_folder_is_opened_by_its_path_and_one_without_a_project_gets_one(
     tmp_path: Path,
 ) -> None:
     project = project_at(tmp_path / "elsewhere" / "manuals")
     (tmp_path / "elsewhere" / "plain").mkdir()
 
-    async def story(pilot: Pilot[Any]) -> str:
+    async def story(pilot: Pilot[Any]) -> None:
         await pilot.press("o")
         field = (await until_screen(pilot, FolderPicker)).query_one("#picker-path", Input)
         await typed(pilot, f"{tmp_path}/elsewhere/pl")
         await pilot.press("tab")
         await until(pilot, lambda: field.value == f"{tmp_path}/elsewhere/plain/", "the whole path")
         await pilot.press("enter")
-        error = (await until_screen(pilot, ErrorDialog)).error
-        await pilot.press("escape", "o")
+        created = await until_screen(pilot, NewProjectScreen)
+        documents = created.query_one("#new-documents", PathField)
+        await until(pilot, lambda: documents.path == tmp_path / "elsewhere" / "plain", "its path")
+        await pilot.press("escape")
+        await until_screen(pilot, HomeScreen)
+        await pilot.press("o")
         picker = await until_screen(pilot, FolderPicker)
         await typed(pilot, f"{tmp_path}/nowhere")
         await pilot.press("enter")
@@ -362,9 +368,17 @@ def test_another_folder_is_opened_by_its_path_and_one_without_a_project_is_refus
         await pilot.press("enter")
         await until(pilot, lambda: is_opened(pilot), "the project")
         assert pilot.app.screen.project.path == project.path
-        return error.code
 
-    assert drive(story, size=(200, 50)) == "project-missing"
+    drive(story, size=(200, 50))
+
+
+def test_a_folder_of_documents_at_the_start_is_offered_a_project(tmp_path: Path) -> None:
+    async def story(pilot: Pilot[Any]) -> None:
+        created = await until_screen(pilot, NewProjectScreen)
+        documents = created.query_one("#new-documents", PathField)
+        await until(pilot, lambda: documents.path == tmp_path, "its path")
+
+    drive(story, tmp_path)
 
 
 def test_a_run_in_progress_stands_first_with_what_it_does(finished_project: Path) -> None:

@@ -33,9 +33,8 @@ def test_a_new_project_is_made_by_enter_alone_after_the_path_is_typed(tmp_path: 
         )
         await typed(pilot, f"{tmp_path}/no")
         await pilot.press("tab")
-        assert pilot.app.screen.focused.id == "new-documents"  # it names nothing yet
-        await pilot.press("backspace", "backspace")
-        pilot.app.screen.query_one("#new-tree").focus()
+        assert pilot.app.screen.focused.id == "new-tree"  # nothing completes it
+        pilot.app.screen.query_one("#new-documents").value = f"{tmp_path}/"
         await pilot.press("O")
         assert pilot.app.screen.focused.value == f"{tmp_path}/O"
         await typed(pilot, "ur")

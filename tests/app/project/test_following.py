@@ -159,7 +159,7 @@ def test_enter_in_the_instant_of_a_runs_end_starts_no_other(
         await until(pilot, lambda: not screen.is_busy, "the status")
         assert newest(long_project) == before
 
-    drive(story, long_project)
+    drive(story, long_project, step="train")
 
 
 def test_a_run_that_began_elsewhere_is_noticed_and_its_death_too(finished_project: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_run_that_fails_between_two_stages_shows_the_error_of_its_record(
         await until_text(pilot, error.what)
 
     error = ResourceError("Full [/.", "w", "Free some.", code="disk-full")
-    drive(story, finished_project)
+    drive(story, finished_project, step="index")
 
 
 def test_a_slip_in_the_settings_is_said_once_and_loses_no_states(finished_project: Path) -> None:
@@ -322,7 +322,7 @@ def test_a_slip_in_the_settings_is_said_once_and_loses_no_states(finished_projec
         assert screen.status.stages == before
         assert "✗" not in head_line(pilot)
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="index")
 
 
 def test_a_run_waits_for_another_program(
@@ -345,7 +345,7 @@ def test_a_run_waits_for_another_program(
         )
         assert screen.run_state.state == "done"
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="index")
 
 
 def test_a_stage_failure_is_reported_by_its_event(
@@ -384,4 +384,4 @@ def test_a_stage_failure_is_reported_by_its_event(
         await until(pilot, lambda: pilot.app.screen is screen)
         assert not screen.is_starting
 
-    drive(story, finished_project)
+    drive(story, finished_project, step="index")

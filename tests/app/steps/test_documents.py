@@ -13,6 +13,7 @@ import pytest
 from fixtures.app import drive, screen_text, text_of, until, until_screen, until_text
 from fixtures.pipeline import engine_here
 from fixtures.shown_numbers import numbers
+from fixtures.tiny_model import encoder_settings
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -283,7 +284,7 @@ def test_a_folder_without_text_gives_the_engines_error(
     drive(story, _project(tmp_path, folder), (120, 40))
 
 
-def test_one_short_document_is_read(tmp_path: Path) -> None:
+def test_one_short_document_is_read(tmp_path: Path, tiny_model: Path) -> None:
     folder = tmp_path / "papers"
     folder.mkdir()
     (folder / "a.txt").write_text("three little words")
@@ -305,7 +306,10 @@ def test_one_short_document_is_read(tmp_path: Path) -> None:
             "a document and a chunk",
         )
 
-    drive(story, _project(tmp_path, folder), (120, 40))
+    project = _project(tmp_path, folder)
+    encoder = encoder_settings(tiny_model)  # which a run also embeds by
+    ProjectFolder(project).change_settings({f"encoder.{name}": encoder[name] for name in encoder})
+    drive(story, project, (120, 40))
 
 
 def test_unreadable_files_are_listed_with_the_reason_and_tried_again_by_a_key(

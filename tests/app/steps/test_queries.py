@@ -22,6 +22,7 @@ from bmembed_tui.client.run_state import RunState, StageRun
 from bmembed_tui.dialogs.confirmations import QuestionDialog
 from bmembed_tui.project.screen import ProjectScreen
 from bmembed_tui.steps.queries.edit_query import EditQueryDialog, QueryText
+from bmembed_tui.steps.queries.query_list import QueryList
 from bmembed_tui.steps.queries.source import IMPORT_STALE, IMPORTED
 from bmembed_tui.steps.queries.table import QueryTable
 from bmembed_tui.steps.queries.text import find_queries_state, format_generation, format_state
@@ -80,6 +81,30 @@ def test_the_table_is_filtered_by_words_kind_and_split(finished_project: Path) -
             lambda: numbers(text_of(pilot, "#list-found")) == [len(left), len(queries)],
             "the counts",
         )
+
+    drive(story, finished_project, step="queries")
+
+
+def test_a_table_that_has_not_changed_is_not_drawn_again(
+    finished_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clear = QueryTable.clear
+    cleared: list[str] = []
+
+    def note(table: QueryTable, *, columns: bool = False) -> Any:
+        cleared.append(table.queries[0].text)
+        return clear(table, columns=columns)
+
+    async def story(pilot: Pilot[Any]) -> None:
+        table = await table_of(pilot)
+        queries = pilot.app.screen.query_one(QueryList)
+        monkeypatch.setattr(QueryTable, "clear", note)
+        await queries.read().wait()
+        assert cleared == []
+        first = table.queries[0]
+        table.queries[0] = replace(first, text=NEW_TEXT)
+        await queries.read().wait()
+        assert cleared == [first.text]
 
     drive(story, finished_project, step="queries")
 

@@ -93,7 +93,7 @@ def test_pasted_lines_become_one() -> None:
     assert asyncio.run(pasted(" five")) == " five"
 
 
-def test_tab_leaves_a_path_that_nothing_completes(tmp_path: Path) -> None:
+def test_a_second_tab_leaves_a_path_that_nothing_completes(tmp_path: Path) -> None:
     for name in ("left", "lemon"):
         (tmp_path / name).mkdir()
 
@@ -107,7 +107,7 @@ def test_tab_leaves_a_path_that_nothing_completes(tmp_path: Path) -> None:
         focused = []
         async with app.run_test() as pilot:
             field = app.query_one("#path", PathField)
-            for text in ("l", "le", "lef", "nowhere"):
+            for text in ("le", "lef", "nowhere", "nowhere", "le", "le"):
                 field.value = str(tmp_path / text)
                 field.cursor_position = len(field.value)
                 field.focus()
@@ -118,4 +118,4 @@ def test_tab_leaves_a_path_that_nothing_completes(tmp_path: Path) -> None:
             return focused
 
     # Several folders begin with `le`; `lef` is completed; nothing begins with `nowhere`.
-    assert asyncio.run(story()) == ["path", "path", "path", "next"]
+    assert asyncio.run(story()) == ["path", "path", "path", "next", "path", "next"]

@@ -103,27 +103,27 @@ class Asked:
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
+def child() -> Iterator[Asked]:
     process = Asked()
     yield process
     process.close()
 
 
 @on_windows
-def test_the_process_has_no_privileges_and_its_groups_only_deny(asked: Asked) -> None:
-    groups = dict(asked.ask("read_groups(2)"))
+def test_the_process_has_no_privileges_and_its_groups_only_deny(child: Asked) -> None:
+    groups = dict(child.ask("read_groups(2)"))
     granting = [name for name, flags in groups.items() if not flags & 0x10]
     # What is left is the logon and, on Windows, the level of integrity.
     assert all(name.startswith(("S-1-5-5-", "S-1-16-")) for name in granting), groups
     assert "S-1-5-11" in groups
-    assert asked.ask("struct.unpack_from('I', query(3))[0]") == 0
-    assert asked.ask(INTEGRITY) in (LOW, asked.ask(WINES))
+    assert child.ask("struct.unpack_from('I', query(3))[0]") == 0
+    assert child.ask(INTEGRITY) in (LOW, child.ask(WINES))
 
 
 @on_windows
 def test_a_process_lowers_itself_and_keeps_the_privilege_to_pass_through_folders() -> None:
     privileges = "struct.unpack_from('II', query(3))"
-    done = subprocess.run(
+    completed = subprocess.run(
         [*python_program(), "-c", ANSWER],
         input="\n".join(["tokens.give_up_rights()", INTEGRITY, WINES, privileges]),
         env={**os.environ, **python_environment(), "PYTHONPATH": import_path()},
@@ -131,17 +131,17 @@ def test_a_process_lowers_itself_and_keeps_the_privilege_to_pass_through_folders
         encoding="utf-8",
         check=True,
     )
-    is_low, integrity, of_wine, held = map(json.loads, done.stdout.splitlines())
+    is_low, integrity, of_wine, held = map(json.loads, completed.stdout.splitlines())
     assert is_low is True
     assert integrity in (LOW, of_wine)
     assert held == [1, CHANGE_NOTIFY]
 
 
 @on_windows
-def test_the_token_with_which_it_begins_can_be_given_up(asked: Asked) -> None:
-    assert asked.ask("has_thread_token()") is True
-    assert asked.ask("tokens.give_up_opening()") is None
-    assert asked.ask("has_thread_token()") is False
+def test_the_token_with_which_it_begins_can_be_given_up(child: Asked) -> None:
+    assert child.ask("has_thread_token()") is True
+    assert child.ask("tokens.give_up_opening()") is None
+    assert child.ask("has_thread_token()") is False
 
 
 @on_windows
@@ -160,33 +160,33 @@ def test_the_process_gets_its_environment_and_no_other_handle(tmp_path: Path) ->
 
 
 @on_windows
-def test_a_file_is_handed_over_for_reading_alone(tmp_path: Path, asked: Asked) -> None:
+def test_a_file_is_handed_over_for_reading_alone(tmp_path: Path, child: Asked) -> None:
     path = tmp_path / "möwe.txt"
     path.write_bytes(b"The pelican.\r\nIt sleeps.")
-    handle = asked.process.hand_over(path)
+    handle = child.process.hand_over(path)
     path.rename(tmp_path / "renamed.txt")
-    asked.ask(f"globals().update(file=lockdown.take_file({handle}))")
-    assert asked.ask("os.fstat(file).st_size") == 24
-    assert asked.ask("os.read(file, 99).decode()") == "The pelican.\r\nIt sleeps."
+    child.ask(f"globals().update(file=lockdown.take_file({handle}))")
+    assert child.ask("os.fstat(file).st_size") == 24
+    assert child.ask("os.read(file, 99).decode()") == "The pelican.\r\nIt sleeps."
     writing = "ctypes.windll.kernel32.WriteFile(wintypes.HANDLE(%d), b'x', 1, None, None)"
-    assert asked.ask(writing % handle) == 0
+    assert child.ask(writing % handle) == 0
     assert (tmp_path / "renamed.txt").read_bytes() == b"The pelican.\r\nIt sleeps."
 
 
 @on_windows
-def test_a_file_that_is_not_there_is_the_parents_error(tmp_path: Path, asked: Asked) -> None:
+def test_a_file_that_is_not_there_is_the_parents_error(tmp_path: Path, child: Asked) -> None:
     with pytest.raises(FileNotFoundError):
-        asked.process.hand_over(tmp_path / "gone.txt")
-    assert asked.process.poll() is None
+        child.process.hand_over(tmp_path / "gone.txt")
+    assert child.process.poll() is None
 
 
 @on_windows
-def test_its_end_is_waited_for_and_forced(asked: Asked) -> None:
+def test_its_end_is_waited_for_and_forced(child: Asked) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
-        asked.process.wait(0.01)
-    asked.process.stdin.write(b"sys.exit(7)\n")
-    asked.process.stdin.flush()
-    assert asked.process.wait(SECONDS) == 7
+        child.process.wait(0.01)
+    child.process.stdin.write(b"sys.exit(7)\n")
+    child.process.stdin.flush()
+    assert child.process.wait(SECONDS) == 7
     killed = Asked()
     killed.process.kill()
     assert killed.process.wait(SECONDS) == 1

@@ -26,11 +26,11 @@ def test_programs_of_windows_are_named_by_their_path(monkeypatch: pytest.MonkeyP
 
 
 def test_the_runtime_library_is_found_before_any_library_needs_it() -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", RUNTIME],
         capture_output=True,
         text=True,
         check=True,
         env=environment(),
     )
-    assert done.stdout.splitlines() == [sys.prefix]
+    assert completed.stdout.splitlines() == [sys.prefix]

@@ -24,8 +24,8 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
     [("<&-", "list", 0), (">&-", "list", 0), ("<&- >&- 2>&-", "list", 0), (">&-", "status x", 2)],
 )
 def test_a_command_runs_with_closed_streams(streams: str, command: str, code: int) -> None:
-    done = run(f"{COMMAND} {command} {streams}")
-    assert done.returncode == code, done.stderr
+    completed = run(f"{COMMAND} {command} {streams}")
+    assert completed.returncode == code, completed.stderr
 
 
 @pytest.mark.posix(reason="a shell that closes streams")
@@ -51,10 +51,10 @@ def test_what_the_encoding_of_the_locale_lacks_is_written_as_its_number(
         "from engine.core.environment import prepare_process; prepare_process();"
         " print('\\xfc \\u2713', end='')"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program],
         env={**environment(), "PYTHONIOENCODING": encoding},
         capture_output=True,
         check=False,
     )
-    assert (done.stdout, done.returncode) == (written, 0)
+    assert (completed.stdout, completed.returncode) == (written, 0)

@@ -95,8 +95,8 @@ def test_our_processes_look_for_programs_on_the_path_alone() -> None:
         "import os; from engine.core.environment import ONLY_ON_PATH, prepare_process;"
         "prepare_process(); print(os.environ[ONLY_ON_PATH])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    assert done.stdout.strip() == b"1"
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert completed.stdout.strip() == b"1"
 
 
 def test_limits_of_a_job_lie_where_windows_looks_for_them() -> None:

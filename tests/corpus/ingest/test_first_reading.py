@@ -31,7 +31,7 @@ AT_ONCE = ReadingPace(first_seconds=0.0, files_per_transaction=2, seconds_per_tr
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProjectFolder:
     """A project of nine small files, and one that counts as large."""
-    monkeypatch.setattr(ingest, "_LARGE_FILE", len(LARGE))
+    monkeypatch.setattr(ingest, "LARGE_FILE", len(LARGE))
     small = {f"b{n}.txt": f"The tern number{n} rests on the pier." for n in range(9)}
     return create_project(tmp_path, {"a.txt": LARGE, **small})
 

@@ -57,7 +57,7 @@ def test_encoders_are_measured_in_processes_of_their_own_and_one_that_fails_cost
         tmp_path / "tiny.gguf", template=None, context=512, llama__pooling_type=1
     )
     (tmp_path / "empty").mkdir()
-    done = engine_here(
+    completed = engine_here(
         "encoders",
         "compare",
         str(project.path),
@@ -65,32 +65,33 @@ def test_encoders_are_measured_in_processes_of_their_own_and_one_that_fails_cost
         str(tmp_path / "empty"),
         "--json",
     )
-    found = from_json(EncoderComparison, json.loads(done.stdout))
-    own, gguf, empty = found.results
+    result = from_json(EncoderComparison, json.loads(completed.stdout))
+    current, gguf, empty = result.results
     assert empty.error is not None
     assert empty.error.code == "model-unsupported"
-    assert own.trial is not None
+    assert current.trial is not None
     assert gguf.trial is not None
-    assert found.rung in ("judged", "document")
-    assert found.table is not None
-    ours = found.table.systems
-    report = Project(project).report().tables[found.rung]
-    assert found.table.queries == len(gguf.trial.rungs[found.rung].semantic) == report.queries
+    assert result.rung in ("judged", "document")
+    assert result.table is not None
+    ours = result.table.systems
+    report = Project(project).report().tables[result.rung]
+    assert result.table.queries == len(gguf.trial.rungs[result.rung].semantic) == report.queries
     for way, system in (("bm25", "bm25"), ("semantic", "base")):
         assert ours[""][way].value == pytest.approx(
             report.systems[system]["ndcg@10"].value, abs=0.01
         )
     for way in ("semantic", "hybrid"):
-        gap = found.table.gap(str(file), "", way)
+        gap = result.table.gap(str(file), "", way)
         assert gap is not None
         assert gap.value == pytest.approx(ours[str(file)][way].value - ours[""][way].value)
-    assert (own.trial.dimension, gguf.trial.dimension, gguf.trial.changes) == (
+    assert (current.trial.dimension, gguf.trial.dimension, gguf.trial.changes) == (
         32,
         64,
         {"model": str(file)},
     )
     assert all(
-        one.memory and one.texts_per_second and one.query_seconds for one in (own.trial, gguf.trial)
+        run.memory and run.texts_per_second and run.query_seconds
+        for run in (current.trial, gguf.trial)
     )
 
 
@@ -101,20 +102,20 @@ def test_a_comparison_that_was_stopped_goes_on_with_the_vectors_that_it_has(
     other = Path(shutil.copytree(tiny_model, tmp_path / "other"))
     settings = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**settings, "hidden_dropout_prob": 0.2}))
-    asked = 0
+    polls = 0
 
     def stop() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked > 15
+        nonlocal polls
+        polls += 1
+        return polls > 15
 
     with pytest.raises(CancelledError):
         compare(project, str(other), should_stop=stop)
     assert not project.is_running()
-    found = compare(project, str(other))
-    assert found.table is not None
-    assert [one.error for one in found.results] == [None, None]
-    assert found.table.systems[str(other)] == found.table.systems[""]
+    result = compare(project, str(other))
+    assert result.table is not None
+    assert [row.error for row in result.results] == [None, None]
+    assert result.table.systems[str(other)] == result.table.systems[""]
     folders = {path.name for path in (project.path / "cache").iterdir()}
     assert len(folders) >= 2
     assert all(
@@ -146,11 +147,11 @@ def test_where_the_projects_own_encoder_fails_the_others_stand_without_differenc
     project: ProjectFolder, tiny_model: Path
 ) -> None:
     project.change_settings({"encoder.model": "/nothing"})
-    found = compare(project, str(tiny_model))
-    assert found.table is not None
-    assert isinstance(found.results[0].error, ModelError)
-    assert (found.results[1].error, found.table.differences) == (None, {})
-    assert {name: len(figures) for name, figures in found.table.systems.items()} == {
+    result = compare(project, str(tiny_model))
+    assert result.table is not None
+    assert isinstance(result.results[0].error, ModelError)
+    assert (result.results[1].error, result.table.differences) == (None, {})
+    assert {name: len(figures) for name, figures in result.table.systems.items()} == {
         str(tiny_model): 3
     }
 
@@ -164,18 +165,20 @@ def test_key_and_permission_are_for_the_server_that_project_toml_names(
         return Raw(body=json.dumps({"data": rows}).encode())
 
     monkeypatch.setenv("BMEMBED_ENDPOINT_KEY", "secret")
-    with serving(lambda *_: "", embed) as own, serving(lambda *_: "", embed) as other:
+    with serving(lambda *_: "", embed) as project_server, serving(lambda *_: "", embed) as other:
         project.change_settings(
-            {"encoder.endpoint": own.url, "encoder.endpoint_allow_public": True}
+            {"encoder.endpoint": project_server.url, "encoder.endpoint_allow_public": True}
         )
-        found = compare(project, f"{own.url}#m", f"{other.url}#m", "http://8.8.8.8/v1#m")
-    assert [one.error and one.error.code for one in found.results] == [
+        result = compare(
+            project, f"{project_server.url}#m", f"{other.url}#m", "http://8.8.8.8/v1#m"
+        )
+    assert [row.error and row.error.code for row in result.results] == [
         None,
         None,
         None,
         "endpoint-public",
     ]
-    assert set(own.aside_keys) == {"Bearer secret"}
+    assert set(project_server.aside_keys) == {"Bearer secret"}
     assert set(other.aside_keys) == {None}
 
 
@@ -193,9 +196,9 @@ def trial(lead: dict[str, list[float]]) -> EncoderTrial:
 def comparison(
     monkeypatch: pytest.MonkeyPatch, project: ProjectFolder, lead: dict[str, list[float]]
 ) -> EncoderComparison:
-    found = iter([trial({rung: [0.0] * len(gains) for rung, gains in lead.items()}), trial(lead)])
+    trials = iter([trial({rung: [0.0] * len(gains) for rung, gains in lead.items()}), trial(lead)])
     monkeypatch.setattr(
-        encoders, "run_in_subprocess", lambda *_arguments, **_options: to_json(next(found))
+        encoders, "run_in_subprocess", lambda *_arguments, **_options: to_json(next(trials))
     )
     return compare(project, "http://server#model")
 
@@ -210,11 +213,11 @@ def test_the_rung_that_could_show_the_difference_judges_and_queries_of_a_documen
         "document": [0.01] * 50 + [-0.01] * 30,
         "extractive": [0.4] * 500,
     }
-    found = comparison(monkeypatch, project, lead)
-    assert (found.rung, found.needed) == ("document", None)
-    assert found.table is not None
-    assert found.table.one_document == 10, "of 80 titles"
-    gap = found.table.gap("http://server#model", "", "semantic")
+    result = comparison(monkeypatch, project, lead)
+    assert (result.rung, result.needed) == ("document", None)
+    assert result.table is not None
+    assert result.table.one_document == 10, "of 80 titles"
+    gap = result.table.gap("http://server#model", "", "semantic")
     assert gap is not None
     # of the tosses of 8 coins all but C(8, 4) / 2⁸ lie as far from 0 as 5 to 3: p = 73 %; of 80
     # coins it would be 3 %
@@ -226,10 +229,10 @@ def test_the_rung_that_could_show_the_difference_judges_and_queries_of_a_documen
 def test_extractive_queries_prove_nothing_of_an_encoder(
     project: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = comparison(monkeypatch, project, {"extractive": [0.4] * 500})
-    assert found.table is not None
-    assert found.rung == "extractive"
-    assert found.needed is not None
-    assert {gap.verdict for gap in found.table.differences["http://server#model"].values()} == {
+    result = comparison(monkeypatch, project, {"extractive": [0.4] * 500})
+    assert result.table is not None
+    assert result.rung == "extractive"
+    assert result.needed is not None
+    assert {gap.verdict for gap in result.table.differences["http://server#model"].values()} == {
         "proves nothing"
     }

@@ -64,38 +64,43 @@ def test_both_shares_are_named() -> None:
 def queries(count: int = 60) -> QuerySet:
     """Each query's one relevant chunk is first in BM25's ranking and third in the encoder's."""
     judgments = [Judgment(str(row), f"q{row}", "chunk", {1000 + row: 1}) for row in range(count)]
-    own = np.arange(1000, 1000 + count)[:, None]
-    one = QuerySet(
-        "held-out queries", "synthetic", judgments, [FilenameMatch(one.text) for one in judgments]
+    relevant = np.arange(1000, 1000 + count)[:, None]
+    query_set = QuerySet(
+        "held-out queries",
+        "synthetic",
+        judgments,
+        [FilenameMatch(judgment.text) for judgment in judgments],
     )
-    one.rankings["bm25"] = np.hstack([own, np.tile([1, 2, 3], (count, 1))])
-    one.rankings["in_use"] = np.hstack([np.tile([4, 5], (count, 1)), own, np.tile([6], (count, 1))])
-    one.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
-    one.scores["in_use"] = np.tile([0.9, 0.8, 0.2, 0.1], (count, 1))
-    one.cross_scores["in_use"] = np.tile([0.2, 0.0, 0.0, 0.0], (count, 1))
-    return one
+    query_set.rankings["bm25"] = np.hstack([relevant, np.tile([1, 2, 3], (count, 1))])
+    query_set.rankings["in_use"] = np.hstack(
+        [np.tile([4, 5], (count, 1)), relevant, np.tile([6], (count, 1))]
+    )
+    query_set.scores["bm25"] = np.tile([9.0, 1.0, 0.5, 0.1], (count, 1))
+    query_set.scores["in_use"] = np.tile([0.9, 0.8, 0.2, 0.1], (count, 1))
+    query_set.cross_scores["in_use"] = np.tile([0.2, 0.0, 0.0, 0.0], (count, 1))
+    return query_set
 
 
-def bm25_scores(one: QuerySet, ids: np.ndarray) -> np.ndarray:
+def bm25_scores(query_set: QuerySet, ids: np.ndarray) -> np.ndarray:
     """As in `queries`: of the encoder's chunks, BM25 finds a query's own alone."""
     return np.where(ids >= 1000, 9.0, 0.0).astype(np.float32)
 
 
 def test_both_ways_of_fusing_by_hand() -> None:
-    one = queries()
+    query_set = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
     # RRF puts the chunk first, 1/41 + 1/43
-    assert fuser.fuse(one, "in_use", None)[0, 0] == 1000
+    assert fuser.fuse(query_set, "in_use", None)[0, 0] == 1000
     # 0.9 · (0.2 − 0) / (0.9 − 0) + 0.1 · 1 = 0.3 for the query's own chunk, 0.9 · 0.8 / 0.9 for the
     # encoder's second
-    assert fuser.fuse(one, "in_use", 0.9)[0, :3].tolist() == [4, 5, 1000]
+    assert fuser.fuse(query_set, "in_use", 0.9)[0, :3].tolist() == [4, 5, 1000]
 
 
 def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
-    one = queries()
+    query_set = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
-    one.cross_scores["in_use"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
-    assert fuser.fuse(one, "in_use", 0.9)[0, :3].tolist() == [
+    query_set.cross_scores["in_use"] = np.tile([0.2, 0.85, 0.0, 0.0], (60, 1))
+    assert fuser.fuse(query_set, "in_use", 0.9)[0, :3].tolist() == [
         4,
         1,
         5,
@@ -103,8 +108,8 @@ def test_a_sum_counts_what_an_encoder_thinks_of_bm25s_chunks() -> None:
 
 
 def test_a_name_that_comes_to_stand_for_another_ranking_is_fused_again() -> None:
-    one = queries()
+    query_set = queries()
     fuser = HybridFusion(validate({}), bm25_scores)
-    assert fuser.fuse(one, "in_use", 0.9)[0, 0] == 4
-    one.rankings["in_use"] = one.rankings["in_use"][:, ::-1].copy()
-    assert fuser.fuse(one, "in_use", 0.9)[0, 0] == 6
+    assert fuser.fuse(query_set, "in_use", 0.9)[0, 0] == 4
+    query_set.rankings["in_use"] = query_set.rankings["in_use"][:, ::-1].copy()
+    assert fuser.fuse(query_set, "in_use", 0.9)[0, 0] == 6

@@ -24,17 +24,17 @@ def query_set(
     """Queries whose best hit is right, at cosine 0.9, and whose last one, of ten, is at
     `weakest`.
     """
-    one = QuerySet(
+    queries = QuerySet(
         f"{kind} queries",
         kind,
         [Judgment(str(n), "", level, {1: 1}) for n in range(count)],
         [FilenameMatch("")] * count,
         "extractive" if built else "model",
     )
-    one.rankings["in_use"] = np.tile(np.arange(1, 16), (count, 1))
-    one.scores["in_use"] = np.tile(np.linspace(0.9, 0.1, 15).astype(np.float32), (count, 1))
-    one.scores["in_use"][:, K - 1] = weakest
-    return one
+    queries.rankings["in_use"] = np.tile(np.arange(1, 16), (count, 1))
+    queries.scores["in_use"] = np.tile(np.linspace(0.9, 0.1, 15).astype(np.float32), (count, 1))
+    queries.scores["in_use"][:, K - 1] = weakest
+    return queries
 
 
 def documents(ids: np.ndarray) -> np.ndarray:
@@ -44,15 +44,19 @@ def documents(ids: np.ndarray) -> np.ndarray:
 def test_judged_queries_count_first_and_held_out_ones_if_they_are_too_few() -> None:
     judged = query_set(MIN_QUERIES)
     held_out = query_set(80, "synthetic", weakest=0.3)
-    found = learn_threshold([judged, held_out], "in_use", documents, resamples=200)
-    assert (found["kind"], found["queries"], found["k"], found["reason"]) == (
+    threshold = learn_threshold([judged, held_out], "in_use", documents, resamples=200)
+    assert (threshold["kind"], threshold["queries"], threshold["k"], threshold["reason"]) == (
         "judged",
         MIN_QUERIES,
         K,
         "",
     )
-    assert found["similarity"] == np.float32(0.2)
-    assert (found["accuracy"], found["unthresholded"], found["hidden"]) == (1.0, 1.0, 0.0)
+    assert threshold["similarity"] == np.float32(0.2)
+    assert (threshold["accuracy"], threshold["unthresholded"], threshold["hidden"]) == (
+        1.0,
+        1.0,
+        0.0,
+    )
     few = learn_threshold(
         [query_set(MIN_QUERIES - 1), held_out], "in_use", documents, resamples=200
     )
@@ -60,18 +64,18 @@ def test_judged_queries_count_first_and_held_out_ones_if_they_are_too_few() -> N
 
 
 def test_queries_built_from_sentences_and_too_few_ones_teach_nothing() -> None:
-    found = learn_threshold(
+    threshold = learn_threshold(
         [query_set(12), query_set(80, "synthetic", built=True)], "in_use", documents
     )
-    assert found["similarity"] is None
-    assert found["reason"].endswith(" 12")
-    assert EVIDENCE["judged"] in found["reason"]
-    made = learn_threshold([query_set(12), query_set(30, "synthetic")], "in_use", documents)[
+    assert threshold["similarity"] is None
+    assert threshold["reason"].endswith(" 12")
+    assert EVIDENCE["judged"] in threshold["reason"]
+    reason = learn_threshold([query_set(12), query_set(30, "synthetic")], "in_use", documents)[
         "reason"
     ]
-    assert EVIDENCE["model"] in made
-    assert EVIDENCE["judged"] not in made
-    assert numbers(made) == [MIN_QUERIES, 30]
+    assert EVIDENCE["model"] in reason
+    assert EVIDENCE["judged"] not in reason
+    assert numbers(reason) == [MIN_QUERIES, 30]
     as_many = [query_set(30), query_set(30, "synthetic")]
     first = learn_threshold(as_many, "in_use", documents)["reason"]
     assert EVIDENCE["judged"] in first, "of equals the one that is asked first"
@@ -79,19 +83,21 @@ def test_queries_built_from_sentences_and_too_few_ones_teach_nothing() -> None:
 
 
 def test_queries_looked_for_in_few_chunks_or_without_an_answer_are_left_out() -> None:
-    one = query_set(MIN_QUERIES)
-    one.scores["in_use"][0, 4:] = -np.inf
-    assert learn_threshold([one], "in_use", documents)["reason"].endswith(
+    queries = query_set(MIN_QUERIES)
+    queries.scores["in_use"][0, 4:] = -np.inf
+    assert learn_threshold([queries], "in_use", documents)["reason"].endswith(
         f"there are {MIN_QUERIES - 1}"
     )
-    one = query_set(MIN_QUERIES)
-    one.judgments[3] = Judgment("3", "", "chunk", {})
-    assert learn_threshold([one], "in_use", documents)["similarity"] is None
+    queries = query_set(MIN_QUERIES)
+    queries.judgments[3] = Judgment("3", "", "chunk", {})
+    assert learn_threshold([queries], "in_use", documents)["similarity"] is None
 
 
 def test_whole_documents_count_where_they_are_what_was_judged() -> None:
-    found = learn_threshold([query_set(60, level="document")], "in_use", documents, resamples=200)
-    assert found["unthresholded"] == 1.0
+    threshold = learn_threshold(
+        [query_set(60, level="document")], "in_use", documents, resamples=200
+    )
+    assert threshold["unthresholded"] == 1.0
     nowhere = learn_threshold(
         [query_set(60, level="document")], "in_use", lambda ids: ids + 50, resamples=200
     )

@@ -54,18 +54,18 @@ def foreseen(mean: float, deviation: float, name: str = "adapted") -> PriorKnowl
 
 
 def outcomes(decision: Decision) -> list[str]:
-    return [one.outcome for one in decision.candidates]
+    return [row.outcome for row in decision.candidates]
 
 
 def test_a_gain_that_a_rung_shows_is_proved() -> None:
-    found = chosen(evidence("document", {"adapted": 0.04 + NOISE}))
-    assert (found.chosen, found.standing, found.rung, found.queries) == (
+    decision = chosen(evidence("document", {"adapted": 0.04 + NOISE}))
+    assert (decision.chosen, decision.standing, decision.rung, decision.queries) == (
         "adapted",
         "proved",
         "document",
         400,
     )
-    (adapted,) = found.candidates
+    (adapted,) = decision.candidates
     assert (adapted.outcome, adapted.in_use) == ("proved", True)
     assert adapted.difference is not None
     assert adapted.difference.value == pytest.approx(4.0)
@@ -73,27 +73,31 @@ def test_a_gain_that_a_rung_shows_is_proved() -> None:
 
 
 def test_noise_changes_nothing() -> None:
-    found = chosen(evidence("document", {"adapted": NOISE + 0.001}))
-    assert (found.chosen, found.standing, outcomes(found)) == ("base", "base", ["not shown"])
-    assert found.candidates[0].p > 0.05
+    decision = chosen(evidence("document", {"adapted": NOISE + 0.001}))
+    assert (decision.chosen, decision.standing, outcomes(decision)) == (
+        "base",
+        "base",
+        ["not shown"],
+    )
+    assert decision.candidates[0].p > 0.05
 
 
 def test_a_gain_that_the_tables_do_not_call_one_is_not_proved() -> None:
     lead = (
         1.85 * NOISE.std() / 400**0.5
     )  # between the one-sided and the two-sided 5 %, of one difference
-    found = chosen(evidence("document", {"adapted": lead + NOISE}))
-    (row,) = found.candidates
+    decision = chosen(evidence("document", {"adapted": lead + NOISE}))
+    (row,) = decision.candidates
     assert row.difference is not None
     assert row.p < 0.05 < row.difference.p_value
-    assert (found.rung, outcomes(found)) == ("document", ["not shown"])
+    assert (decision.rung, outcomes(decision)) == ("document", ["not shown"])
 
 
 def test_a_gain_that_one_lost_query_more_would_undo_is_not_proved() -> None:
     # 80 queries that all gain 1 point: one more at −100 leaves (80 · 1 − 100) / 81 < 0
-    found = chosen(evidence("judged", {"adapted": np.full(80, 0.01) + NOISE[:80] / 1000}, 80))
-    assert found.candidates[0].p < 0.01
-    assert outcomes(found) == ["not shown"]
+    decision = chosen(evidence("judged", {"adapted": np.full(80, 0.01) + NOISE[:80] / 1000}, 80))
+    assert decision.candidates[0].p < 0.01
+    assert outcomes(decision) == ["not shown"]
     more = chosen(evidence("judged", {"adapted": np.full(80, 0.08) + NOISE[:80] / 1000}, 80))
     assert outcomes(more) == ["proved"]
 
@@ -101,9 +105,9 @@ def test_a_gain_that_one_lost_query_more_would_undo_is_not_proved() -> None:
 def test_a_large_gain_needs_no_more_queries_than_show_it() -> None:
     """260 questions that vary by 24 points settle nothing about 4 points, and prove 6.7."""
     gains = np.resize(NOISE * 2.4, 260)
-    found = chosen(evidence("judged", {"adapted": gains - gains.mean() + 0.067}, 260))
-    assert found.ladder[0].needed > 260
-    assert (found.standing, found.rung) == ("proved", "judged")
+    decision = chosen(evidence("judged", {"adapted": gains - gains.mean() + 0.067}, 260))
+    assert decision.ladder[0].needed > 260
+    assert (decision.standing, decision.rung) == ("proved", "judged")
 
 
 def test_rungs_are_asked_down_to_the_first_with_the_last_word_and_share_the_level() -> None:
@@ -112,11 +116,11 @@ def test_rungs_are_asked_down_to_the_first_with_the_last_word_and_share_the_leve
     assert chosen(evidence("judged", lost), evidence("document", gained)).chosen == "base"
     wide = np.resize(NOISE * 3, 100)
     few = {"adapted": wide - wide.mean()}
-    found = chosen(
+    decision = chosen(
         evidence("judged", few, 100), evidence("document", gained), evidence("extractive", gained)
     )
-    assert (found.chosen, found.rung) == ("adapted", "document")
-    assert [(one.rung, one.queries) for one in found.ladder] == [
+    assert (decision.chosen, decision.rung) == ("adapted", "document")
+    assert [(rung.rung, rung.queries) for rung in decision.ladder] == [
         ("judged", 100),
         ("document", 400),
         ("extractive", 400),
@@ -155,18 +159,18 @@ def test_queries_of_a_kind_that_was_trained_on_prove_only_what_they_cannot_prete
     assert outcomes(chosen(evidence("imported", {"adapted": 0.08 + NOISE}))) == ["not shown"]
     assert outcomes(chosen(evidence("document", {"adapted": 0.08 + NOISE}))) == ["proved"]
     assert outcomes(chosen(evidence("model", {"adapted": 0.1 + NOISE}))) == ["proved"]
-    known = PriorKnowledge({}, {"model": 1.0})
+    knowledge = PriorKnowledge({}, {"model": 1.0})
     assert outcomes(
-        chosen(evidence("model", {"adapted": 0.08 + NOISE}), prior_knowledge=known)
+        chosen(evidence("model", {"adapted": 0.08 + NOISE}), prior_knowledge=knowledge)
     ) == ["proved"]
 
 
 def test_extractive_queries_prove_nothing() -> None:
-    found = chosen(evidence("extractive", {"adapted": 0.2 + NOISE}))
-    assert (found.chosen, found.rung, outcomes(found)) == ("base", None, ["not shown"])
-    assert found.candidates[0].difference is not None
-    assert found.candidates[0].difference.verdict == "proves nothing"
-    assert found.judged_needed == pytest.approx(
+    decision = chosen(evidence("extractive", {"adapted": 0.2 + NOISE}))
+    assert (decision.chosen, decision.rung, outcomes(decision)) == ("base", None, ["not shown"])
+    assert decision.candidates[0].difference is not None
+    assert decision.candidates[0].difference.verdict == "proves nothing"
+    assert decision.judged_needed == pytest.approx(
         118, abs=5
     )  # k = (2.8 / 0.035)² = 6408: N = 32 + √(32² + k) = 118.3
 
@@ -174,9 +178,9 @@ def test_extractive_queries_prove_nothing() -> None:
 def test_a_candidate_that_judged_questions_show_to_be_worse_is_always_excluded() -> None:
     titles = {"adapted": 0.08 + NOISE, "interpolated": 0.04 + NOISE / 2}
     judged = {"adapted": np.full(12, -0.1), "interpolated": np.zeros(12)}
-    found = chosen(evidence("judged", judged, 12), evidence("document", titles), candidates=BOTH)
-    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "excluded"])
-    assert found.candidates[1].excluded_by == "judged"
+    decision = chosen(evidence("judged", judged, 12), evidence("document", titles), candidates=BOTH)
+    assert (decision.chosen, outcomes(decision)) == ("interpolated", ["proved", "excluded"])
+    assert decision.candidates[1].excluded_by == "judged"
     two = {"adapted": np.full(2, -0.1)}
     expected = chosen(evidence("judged", two, 2), prior_knowledge=foreseen(5, 1))
     assert (expected.chosen, outcomes(expected)) == ("base", ["excluded"])
@@ -185,25 +189,25 @@ def test_a_candidate_that_judged_questions_show_to_be_worse_is_always_excluded()
 def test_a_few_judged_questions_about_one_document_exclude_a_worse_candidate() -> None:
     """Of one document alone, questions are resampled one by one, in the gate as in the tables."""
     worse = {"adapted": -0.1 + 0.01 * NOISE[:6]}
-    found = chosen(
+    decision = chosen(
         evidence("judged", worse, 6, np.zeros(6, np.int64)), prior_knowledge=foreseen(5, 1)
     )
-    assert found.candidates[0].difference is not None
-    assert found.candidates[0].difference.high < 0
-    assert (found.chosen, outcomes(found)) == ("base", ["excluded"])
-    one = {"adapted": np.full(1, -0.1)}
-    assert chosen(evidence("judged", one, 1), prior_knowledge=foreseen(5, 1)).chosen == "adapted", (
-        "one question says nothing"
-    )
+    assert decision.candidates[0].difference is not None
+    assert decision.candidates[0].difference.high < 0
+    assert (decision.chosen, outcomes(decision)) == ("base", ["excluded"])
+    single = {"adapted": np.full(1, -0.1)}
+    assert (
+        chosen(evidence("judged", single, 1), prior_knowledge=foreseen(5, 1)).chosen == "adapted"
+    ), "one question says nothing"
 
 
 def test_the_preferences_counted_are_those_of_the_candidate_in_use() -> None:
-    given = {
+    preferences = {
         "adapted": PreferenceEvidence(40, 45.0, 0.1),
         "interpolated": PreferenceEvidence(90, 1.0, 1.0),
     }
-    found = chosen(preferences=given, candidates=BOTH)
-    assert (found.chosen, found.preferences) == ("adapted", given["adapted"])
+    decision = chosen(preferences=preferences, candidates=BOTH)
+    assert (decision.chosen, decision.preferences) == ("adapted", preferences["adapted"])
 
 
 def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it() -> None:
@@ -211,19 +215,19 @@ def test_a_lower_rung_excludes_what_is_expected_and_not_what_is_proved_above_it(
     worse = {"adapted": NOISE / 2 - 0.02}
     proved = chosen(evidence("judged", gained), evidence("document", worse))
     assert (proved.chosen, proved.standing) == ("adapted", "proved")
-    found = chosen(evidence("document", worse), prior_knowledge=foreseen(8, 1))
-    assert (found.chosen, found.candidates[0].excluded_by) == ("base", "document")
+    decision = chosen(evidence("document", worse), prior_knowledge=foreseen(8, 1))
+    assert (decision.chosen, decision.candidates[0].excluded_by) == ("base", "document")
 
 
 def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against() -> None:
-    found = chosen(prior_knowledge=foreseen(4, 3))
-    assert (found.chosen, found.standing, found.rung, found.queries) == (
+    decision = chosen(prior_knowledge=foreseen(4, 3))
+    assert (decision.chosen, decision.standing, decision.rung, decision.queries) == (
         "adapted",
         "expected",
         None,
         0,
     )
-    expectation = found.candidates[0].expectation
+    expectation = decision.candidates[0].expectation
     assert expectation is not None
     # P(z < (−0.3 − 4) / 3) = P(z < −1.4333) = 0.0759
     assert expectation.risk == pytest.approx(0.0759, abs=1e-4)
@@ -240,22 +244,27 @@ def test_experience_brings_an_encoder_into_use_that_nothing_speaks_against() -> 
 def test_own_evidence_updates_what_is_expected() -> None:
     # 400 titles: −0.2 ± s; s² = 0.1² / 400 + (1/400) / 400 = (0.5² + 0.25²) points², with 1 point
     # for their kind
-    found = chosen(evidence("document", {"adapted": NOISE - 0.002}), prior_knowledge=foreseen(4, 3))
+    decision = chosen(
+        evidence("document", {"adapted": NOISE - 0.002}), prior_knowledge=foreseen(4, 3)
+    )
     error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
     weight = 1 / 9 + 1 / error**2
     mean = (4 / 9 - 0.2 / error**2) / weight
-    expectation = found.candidates[0].expectation
+    expectation = decision.candidates[0].expectation
     assert expectation is not None
     assert expectation.mean == pytest.approx(mean, abs=1e-6)
     assert (expectation.high - expectation.low) / 2 == pytest.approx(
         1.959964 / weight**0.5, abs=1e-4
     )
-    assert (found.chosen, outcomes(found)) == ("base", ["not shown"])  # the risk is too large now
+    assert (decision.chosen, outcomes(decision)) == (
+        "base",
+        ["not shown"],
+    )  # the risk is too large now
     judged = chosen(evidence("judged", {"adapted": NOISE + 0.01}), prior_knowledge=foreseen(4, 3))
     assert judged.candidates[0].expectation is not None
-    own = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2) ** 0.5
+    deviation = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2) ** 0.5
     assert judged.candidates[0].expectation.mean == pytest.approx(
-        (4 / 9 + 1 / own**2) / (1 / 9 + 1 / own**2), abs=1e-6
+        (4 / 9 + 1 / deviation**2) / (1 / 9 + 1 / deviation**2), abs=1e-6
     )
     assert judged.standing == "expected"
 
@@ -263,12 +272,12 @@ def test_own_evidence_updates_what_is_expected() -> None:
 def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candidate() -> None:
     titles = evidence("document", {"adapted": NOISE - 0.002})
     model = evidence("model", {"adapted": NOISE + 0.01})
-    found = chosen(titles, model, prior_knowledge=foreseen(4, 3))
+    decision = chosen(titles, model, prior_knowledge=foreseen(4, 3))
     error = (NOISE.std(ddof=1) ** 2 * 1e4 / 400 + 1e4 / 400**2 + 1.0) ** 0.5
     mean = (4 / 9 + 1 / error**2) / (1 / 9 + 1 / error**2)
-    assert found.candidates[0].expectation is not None
-    assert found.candidates[0].expectation.mean == pytest.approx(mean, abs=1e-6)
-    assert (found.standing, found.measured_on) == ("expected", "document")
+    assert decision.candidates[0].expectation is not None
+    assert decision.candidates[0].expectation.mean == pytest.approx(mean, abs=1e-6)
+    assert (decision.standing, decision.measured_on) == ("expected", "document")
     harm = chosen(
         evidence("document", {"adapted": NOISE - 0.03}), model, prior_knowledge=foreseen(4, 3)
     )
@@ -284,20 +293,20 @@ def test_titles_do_not_update_the_prior_where_queries_of_a_model_measure_a_candi
 def test_what_titles_prove_gives_way_to_no_candidate_that_is_only_expected() -> None:
     titles = evidence("document", {"interpolated": 0.03 + NOISE / 2, "adapted": NOISE})
     model = evidence("model", {"interpolated": NOISE, "adapted": 0.03 + NOISE})
-    found = chosen(titles, model, candidates=BOTH, prior_knowledge=foreseen_of_both())
-    interpolated, adapted = found.candidates
+    decision = chosen(titles, model, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    interpolated, adapted = decision.candidates
     assert interpolated.expectation is not None
     assert adapted.expectation is not None
     assert adapted.expectation.mean > interpolated.expectation.mean
-    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "expected"])
+    assert (decision.chosen, outcomes(decision)) == ("interpolated", ["proved", "expected"])
 
 
 @pytest.mark.parametrize(("mean", "name"), [(0.49, "base"), (0.5, "adapted")])
 def test_less_than_half_a_point_is_not_worth_an_expected_change(mean: float, name: str) -> None:
-    found = chosen(prior_knowledge=foreseen(mean, 0.5))  # P(z < −0.79 / 0.5) = 0.057
-    assert found.candidates[0].expectation is not None
-    assert found.candidates[0].expectation.risk < MAX_RISK
-    assert found.chosen == name
+    decision = chosen(prior_knowledge=foreseen(mean, 0.5))  # P(z < −0.79 / 0.5) = 0.057
+    assert decision.candidates[0].expectation is not None
+    assert decision.candidates[0].expectation.risk < MAX_RISK
+    assert decision.chosen == name
 
 
 def test_of_expected_candidates_the_one_with_the_largest_expected_gain_is_chosen() -> None:
@@ -305,48 +314,48 @@ def test_of_expected_candidates_the_one_with_the_largest_expected_gain_is_chosen
         "adapted": Prior(Normal(3.2, 2), 5, 5, 3.2),
         "interpolated": Prior(Normal(3.1, 1), 5, 5, 3.1),
     }
-    found = chosen(candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
-    assert (found.chosen, outcomes(found)) == ("adapted", ["expected", "expected"])
+    decision = chosen(candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
+    assert (decision.chosen, outcomes(decision)) == ("adapted", ["expected", "expected"])
     priors = {**priors, "interpolated": Prior(Normal(3.3, 1), 5, 5, 3.3)}
-    found = chosen(candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
-    assert (found.chosen, outcomes(found)) == ("interpolated", ["expected", "expected"])
+    decision = chosen(candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
+    assert (decision.chosen, outcomes(decision)) == ("interpolated", ["expected", "expected"])
     measured = {"adapted": NOISE, "interpolated": 0.03 + NOISE}
-    found = chosen(
+    decision = chosen(
         evidence("judged", measured), candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {})
     )
-    assert (found.chosen, found.standing) == ("interpolated", "proved")
+    assert (decision.chosen, decision.standing) == ("interpolated", "proved")
 
 
 def test_preferences_prove_and_exclude() -> None:
     better = {"adapted": PreferenceEvidence(40, 25.0, 0.1)}
-    found = chosen(preferences=better)
-    assert (found.chosen, found.standing, found.rung) == ("adapted", "proved", "preferred")
-    assert (found.measured_on, found.queries) == (None, 0), "preferences measure no candidate"
+    decision = chosen(preferences=better)
+    assert (decision.chosen, decision.standing, decision.rung) == ("adapted", "proved", "preferred")
+    assert (decision.measured_on, decision.queries) == (None, 0), "preferences measure no candidate"
     sure = {"adapted": PreferenceEvidence(40, 45.0, 0.1)}
-    found = chosen(evidence("document", {"adapted": NOISE}), preferences=sure)
-    assert (found.rung, found.measured_on, found.queries) == ("preferred", "document", 400)
+    decision = chosen(evidence("document", {"adapted": NOISE}), preferences=sure)
+    assert (decision.rung, decision.measured_on, decision.queries) == ("preferred", "document", 400)
     beside = chosen(evidence("document", {"adapted": NOISE}), preferences=better)
     assert beside.chosen == "base", (
         "two kinds of evidence were asked: 1 / wealth has to be at most 2.5 %"
     )
     worse = {"adapted": PreferenceEvidence(40, 0.1, 25.0)}
-    found = chosen(evidence("document", {"adapted": 0.05 + NOISE}), preferences=worse)
-    assert (found.chosen, found.candidates[0].excluded_by) == ("base", "preferred")
+    decision = chosen(evidence("document", {"adapted": 0.05 + NOISE}), preferences=worse)
+    assert (decision.chosen, decision.candidates[0].excluded_by) == ("base", "preferred")
 
 
 def test_if_people_prefer_the_reference_experience_chooses_no_adapted_candidate() -> None:
     worse = {"adapted": PreferenceEvidence(40, 0.1, 25.0)}
-    found = chosen(preferences=worse, candidates=BOTH, prior_knowledge=foreseen_of_both())
-    assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
+    decision = chosen(preferences=worse, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    assert (decision.chosen, outcomes(decision)) == ("base", ["not shown", "excluded"])
     unclear = {"adapted": PreferenceEvidence(40, 1.0, 1.0)}
-    found = chosen(preferences=unclear, candidates=BOTH, prior_knowledge=foreseen_of_both())
-    assert outcomes(found) == ["expected", "expected"]
+    decision = chosen(preferences=unclear, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    assert outcomes(decision) == ["expected", "expected"]
     measured = evidence("judged", {"adapted": NOISE / 2 - 0.02})
-    found = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
-    assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
+    decision = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    assert (decision.chosen, outcomes(decision)) == ("base", ["not shown", "excluded"])
     measured = evidence("judged", {"adapted": NOISE / 2 - 0.02, "interpolated": NOISE})
-    found = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
-    assert outcomes(found) == ["expected", "excluded"], "that one was measured itself"
+    decision = chosen(measured, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    assert outcomes(decision) == ["expected", "excluded"], "that one was measured itself"
 
 
 def test_the_wealth_that_proves_the_contender_allows_for_everything_that_is_asked() -> None:
@@ -354,9 +363,9 @@ def test_the_wealth_that_proves_the_contender_allows_for_everything_that_is_aske
     titles = evidence("document", {"adapted": NOISE})
     assert chosen(titles).wealth_needed == 40.0, "titles may prove something, too"
     other = {"interpolated": PreferenceEvidence(40, 1.0, 1.0)}
-    found = chosen(titles, preferences=other, prior_knowledge=foreseen(4, 3), candidates=BOTH)
-    assert found.contender is not None
-    assert (found.contender.name, found.wealth_needed) == ("adapted", 80.0)
+    decision = chosen(titles, preferences=other, prior_knowledge=foreseen(4, 3), candidates=BOTH)
+    assert decision.contender is not None
+    assert (decision.contender.name, decision.wealth_needed) == ("adapted", 80.0)
     needed = chosen(titles, preferences={"adapted": PreferenceEvidence(40, 40.0, 0.1)})
     assert (needed.chosen, needed.wealth_needed) == ("adapted", 40.0)
     flattering = {"adapted": PreferenceEvidence(0, 1.0, 0.1)}
@@ -370,27 +379,29 @@ def test_what_people_prefer_gives_way_to_nothing_that_is_only_expected() -> None
         "adapted": Prior(Normal(2, 1), 5, 5, 2.0),
         "interpolated": Prior(Normal(3, 1), 5, 5, 3.0),
     }
-    found = chosen(preferences=better, candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {}))
-    assert outcomes(found) == ["expected", "proved"]
-    assert (found.chosen, found.standing) == ("adapted", "proved")
+    decision = chosen(
+        preferences=better, candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {})
+    )
+    assert outcomes(decision) == ["expected", "proved"]
+    assert (decision.chosen, decision.standing) == ("adapted", "proved")
     # titles that measured both may say that the other one is better still
     titles = evidence("document", {"adapted": 0.05 + NOISE, "interpolated": 0.08 + NOISE})
     both = {"adapted": PreferenceEvidence(40, 50.0, 0.1)}
-    found = chosen(
+    decision = chosen(
         titles, preferences=both, candidates=BOTH, prior_knowledge=PriorKnowledge(priors, {})
     )
-    assert outcomes(found) == ["proved", "proved"]
-    assert found.chosen == "interpolated"
+    assert outcomes(decision) == ["proved", "proved"]
+    assert decision.chosen == "interpolated"
 
 
 def test_many_questions_about_one_candidate_outweigh_a_few_about_the_others() -> None:
     few = evidence("judged", {"interpolated": NOISE[:3] * 0}, 3)
     many = evidence("judged", {"adapted": NOISE[:60] / 2 - 0.03}, 60)
-    found = chosen(few, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
-    assert (found.chosen, outcomes(found)) == ("base", ["not shown", "excluded"])
+    decision = chosen(few, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    assert (decision.chosen, outcomes(decision)) == ("base", ["not shown", "excluded"])
     enough = evidence("judged", {"interpolated": NOISE[:60]}, 60)
-    found = chosen(enough, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
-    assert outcomes(found) == ["expected", "excluded"], "as many questions measured that one"
+    decision = chosen(enough, many, candidates=BOTH, prior_knowledge=foreseen_of_both())
+    assert outcomes(decision) == ["expected", "excluded"], "as many questions measured that one"
 
 
 def test_experience_that_helped_on_few_collections_brings_nothing_into_use() -> None:
@@ -398,17 +409,17 @@ def test_experience_that_helped_on_few_collections_brings_nothing_into_use() -> 
     assert outcomes(chosen(prior_knowledge=helped_on_two_of_five)) == ["not shown"]
     gain = evidence("document", {"adapted": 0.01 + NOISE})
     lost_on_average = PriorKnowledge({"adapted": Prior(Normal(-0.1, 1), 5, 3, -0.1)}, {})
-    found = chosen(gain, prior_knowledge=lost_on_average)
-    assert found.candidates[0].expectation is not None
-    assert found.candidates[0].expectation.mean > 0
-    assert outcomes(found) == ["not shown"], "what own evidence alone promises is to be proved"
+    decision = chosen(gain, prior_knowledge=lost_on_average)
+    assert decision.candidates[0].expectation is not None
+    assert decision.candidates[0].expectation.mean > 0
+    assert outcomes(decision) == ["not shown"], "what own evidence alone promises is to be proved"
 
 
 def test_experience_brings_no_other_share_of_base_into_use() -> None:
     share = Option("base 0.6", "base", 0.6)
     prior = PriorKnowledge({share.name: Prior(Normal(4, 1), 5, 5, 4.0)}, {})
-    found = decide("hybrid", [], Option("base 0.5", "base", 0.5), [share], prior_knowledge=prior)
-    assert (found.chosen, outcomes(found)) == ("base 0.5", ["not shown"])
+    decision = decide("hybrid", [], Option("base 0.5", "base", 0.5), [share], prior_knowledge=prior)
+    assert (decision.chosen, outcomes(decision)) == ("base 0.5", ["not shown"])
 
 
 def test_the_more_candidates_people_compare_the_more_each_proof_takes() -> None:
@@ -422,12 +433,12 @@ def test_the_more_candidates_people_compare_the_more_each_proof_takes() -> None:
 def test_what_is_expected_is_described_by_the_highest_kind_of_evidence() -> None:
     judged = {"adapted": NOISE[:60]}
     flattering = {"adapted": 0.05 + NOISE}
-    found = chosen(
+    decision = chosen(
         evidence("judged", judged, 60),
         evidence("imported", flattering),
         prior_knowledge=foreseen(4, 1),
     )
-    assert (found.standing, found.measured_on, found.queries) == ("expected", "judged", 60)
+    assert (decision.standing, decision.measured_on, decision.queries) == ("expected", "judged", 60)
 
 
 def foreseen_of_both() -> PriorKnowledge:
@@ -440,21 +451,21 @@ def test_without_experience_the_nearest_to_base_within_one_standard_error_is_cho
     gains = {"interpolated": 0.028 + NOISE[::-1], "adapted": 0.03 + NOISE}
     error = (NOISE - NOISE[::-1]).std() / 400**0.5
     assert error > 0.002
-    found = chosen(evidence("document", gains), candidates=BOTH)
-    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "proved"])
+    decision = chosen(evidence("document", gains), candidates=BOTH)
+    assert (decision.chosen, outcomes(decision)) == ("interpolated", ["proved", "proved"])
     apart = {**gains, "adapted": 0.028 + 2 * error + NOISE}
     assert chosen(evidence("document", apart), candidates=BOTH).chosen == "adapted"
 
 
 def test_candidates_that_a_rung_did_not_measure_are_not_judged_by_it() -> None:
-    found = chosen(evidence("document", {"interpolated": 0.05 + NOISE}), candidates=BOTH)
-    assert (found.chosen, outcomes(found)) == ("interpolated", ["proved", "not shown"])
-    assert found.candidates[1].difference is None
+    decision = chosen(evidence("document", {"interpolated": 0.05 + NOISE}), candidates=BOTH)
+    assert (decision.chosen, outcomes(decision)) == ("interpolated", ["proved", "not shown"])
+    assert decision.candidates[1].difference is None
 
 
 def test_nothing_to_compare_keeps_the_reference() -> None:
-    for found in (chosen(), chosen(evidence("document", {}), candidates=())):
-        assert (found.chosen, found.rung, found.candidates) == ("base", None, ())
+    for decision in (chosen(), chosen(evidence("document", {}), candidates=())):
+        assert (decision.chosen, decision.rung, decision.candidates) == ("base", None, ())
 
 
 def test_misfits_are_refused() -> None:
@@ -485,15 +496,15 @@ def simulated(
 
     def changed() -> np.ndarray:
         moved = rng.random(queries) < share
-        found = np.where(
+        differences = np.where(
             moved, rng.choice(discounts, queries) - rng.choice(discounts, queries), 0.0
         )
         if clusters is None:
-            return found
+            return differences
         of_documents = rng.normal(
-            0, found.std() * np.sqrt(correlation / (1 - correlation)), documents
+            0, differences.std() * np.sqrt(correlation / (1 - correlation)), documents
         )
-        return found + of_documents[clusters]
+        return differences + of_documents[clusters]
 
     adapted = changed()
     halved = 0.5 * adapted + 0.2 * changed()
@@ -517,12 +528,14 @@ def runs_of(count: int, seed: int, *arguments: float, **more: object) -> list[De
 )
 def test_at_most_one_in_twenty_adapters_without_effect_is_proved(queries, share, documents) -> None:
     runs = runs_of(300, queries, 0.0, queries, share=share, documents=documents)
-    assert sum(one.standing == "proved" for one in runs) <= 15
+    assert sum(decision.standing == "proved" for decision in runs) <= 15
 
 
 @pytest.mark.parametrize(("queries", "share"), [(120, 0.05), (400, 0.3)])
 def test_no_harmful_adapter_is_proved(queries, share) -> None:
-    assert all(one.chosen == "base" for one in runs_of(100, queries, -0.03, queries, share=share))
+    assert all(
+        decision.chosen == "base" for decision in runs_of(100, queries, -0.03, queries, share=share)
+    )
 
 
 def skewed(
@@ -550,37 +563,39 @@ def test_rare_losses_that_a_small_sample_lacks_let_hardly_anything_in(queries, l
         )
         for seed in range(100)
     ]
-    assert sum(one.chosen != "base" for one in runs) <= (0 if queries < MIN_TO_DECIDE else 8)
+    assert sum(decision.chosen != "base" for decision in runs) <= (
+        0 if queries < MIN_TO_DECIDE else 8
+    )
 
 
 def test_an_adapter_that_helps_comes_into_use_most_of_the_time() -> None:
-    assert sum(one.chosen != "base" for one in runs_of(40, 3, 0.05, 400)) >= 36
+    assert sum(decision.chosen != "base" for decision in runs_of(40, 3, 0.05, 400)) >= 36
 
 
 def test_null_adapters_that_judged_questions_call_worse_are_never_in_use() -> None:
     """Experience expects much of them; what the questions show wins."""
     rng = np.random.default_rng(9)
     for seed in range(200):
-        one = simulated(rng, 0.0, 60, "judged")
-        found = decide(
+        measured = simulated(rng, 0.0, 60, "judged")
+        decision = decide(
             "hybrid",
-            [one],
+            [measured],
             REFERENCE,
             (ADAPTED,),
             prior_knowledge=foreseen(6, 2),
             samples=400,
             seed=seed,
         )
-        gap = found.candidates[0].difference
+        gap = decision.candidates[0].difference
         assert gap is not None
-        assert not (gap.harms and found.chosen == "adapted")
+        assert not (gap.harms and decision.chosen == "adapted")
 
 
 @pytest.mark.parametrize("queries", [2, 6, 12])
 @pytest.mark.parametrize("share", [0.3, 0.6])
 def test_few_judged_questions_seldom_exclude_an_adapter_without_effect(queries, share) -> None:
     runs = runs_of(300, queries, 0.0, queries, share=share, rung="judged")
-    excluded = sum(one.candidates[1].outcome == "excluded" for one in runs)
+    excluded = sum(decision.candidates[1].outcome == "excluded" for decision in runs)
     assert excluded <= 0.1 * len(runs)
 
 

@@ -46,10 +46,10 @@ EXPECTATION = Expectation(3.5, -0.5, 7.5, 0.04, collections=6, helped=5, average
 
 
 def numbers(text: str) -> list[float]:
-    return [float(found) for found in re.findall(r"(?<![\w.])[-+]?\d+(?:\.\d+)?", text)]
+    return [float(number) for number in re.findall(r"(?<![\w.])[-+]?\d+(?:\.\d+)?", text)]
 
 
-def kept(row: GateRow, **parts: object) -> Decision:
+def base_decision(row: GateRow, **parts: object) -> Decision:
     """What the gate decided of a candidate that does not come into use."""
     row = replace(row, in_use=False)
     return replace(PROVED, chosen="base", standing="base", candidates=(row,), **parts)  # type: ignore[arg-type]
@@ -75,9 +75,9 @@ def test_what_is_proved_is_named_with_its_evidence_and_figures() -> None:
 def test_what_preferences_prove_is_told_by_their_counts_and_not_by_what_queries_measured(
     losses: int, expected: list[int]
 ) -> None:
-    given = PreferenceEvidence(40, 50.0, 0.1, 30, losses)
-    found = replace(PROVED, rung="preferred", measured_on="judged", preferences=given)
-    text = explain_decision(found)
+    preferences = PreferenceEvidence(40, 50.0, 0.1, 30, losses)
+    decision = replace(PROVED, rung="preferred", measured_on="judged", preferences=preferences)
+    text = explain_decision(decision)
     assert EVIDENCE["preferred"] in text
     assert numbers(text) == expected
 
@@ -120,7 +120,7 @@ def test_small_numbers_of_collections_are_words() -> None:
 
 
 def test_what_is_not_shown_stays_out_with_its_figures() -> None:
-    text = explain_decision(kept(replace(ROW, outcome="not shown")))
+    text = explain_decision(base_decision(replace(ROW, outcome="not shown")))
     assert text.startswith(SUBJECTS["semantic"])
     assert label_of_encoder("base") in text
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
@@ -128,21 +128,21 @@ def test_what_is_not_shown_stays_out_with_its_figures() -> None:
 
 def test_what_is_foreseen_to_be_a_risk_stays_out_with_the_risk() -> None:
     row = replace(ROW, outcome="not shown", expectation=replace(EXPECTATION, risk=0.311))
-    assert numbers(explain_decision(kept(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
+    assert numbers(explain_decision(base_decision(row))) == [208, 3.2, 95, 2.2, 4.2, 0.3, 31]
 
 
 def test_what_helped_on_half_of_the_collections_or_promises_little_is_said_to() -> None:
     half = replace(EXPECTATION, collections=4, helped=2)
-    text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=half)))
+    text = explain_decision(base_decision(replace(ROW, outcome="not shown", expectation=half)))
     assert f"{NUMBERS[2]} of {NUMBERS[4]}" in text
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
     small = replace(EXPECTATION, mean=0.46)
-    text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=small)))
+    text = explain_decision(base_decision(replace(ROW, outcome="not shown", expectation=small)))
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2, USEFUL_GAIN]
     lost = replace(EXPECTATION, average=-0.2)
-    text = explain_decision(kept(replace(ROW, outcome="not shown", expectation=lost)))
+    text = explain_decision(base_decision(replace(ROW, outcome="not shown", expectation=lost)))
     assert numbers(text) == [208, 3.2, 95, 2.2, 4.2]
-    assert len(text) > len(explain_decision(kept(replace(ROW, outcome="not shown"))))
+    assert len(text) > len(explain_decision(base_decision(replace(ROW, outcome="not shown"))))
 
 
 @pytest.mark.parametrize("encoder", ["adapted", "base"])
@@ -150,15 +150,15 @@ def test_a_gain_that_experience_foresees_is_no_reason_against_it(encoder: str) -
     """Another share of base is no adaptation; an adapted one is kept out by other evidence."""
     row = replace(ROW, encoder=encoder, outcome="not shown")
     foreseen = replace(row, expectation=EXPECTATION)
-    assert explain_decision(kept(foreseen)) == explain_decision(kept(row))
+    assert explain_decision(base_decision(foreseen)) == explain_decision(base_decision(row))
 
 
 def test_experience_of_another_encoder_is_said_to_be_where_base_stays() -> None:
     risky = replace(EXPECTATION, risk=0.31)
     row = replace(ROW, outcome="not shown", expectation=replace(risky, widened=True))
-    assert OTHER_TRAINING in explain_decision(kept(row))
+    assert OTHER_TRAINING in explain_decision(base_decision(row))
     same = replace(ROW, outcome="not shown", expectation=risky)
-    assert OTHER_TRAINING not in explain_decision(kept(same))
+    assert OTHER_TRAINING not in explain_decision(base_decision(same))
 
 
 def test_other_candidates_that_did_worse_are_named_with_their_evidence() -> None:
@@ -173,7 +173,7 @@ def test_other_candidates_that_did_worse_are_named_with_their_evidence() -> None
     )
     share = replace(worse, encoder="base", share=0.6, excluded_by="judged")
     decision = replace(
-        kept(best), rung="model", measured_on="model", candidates=(best, worse, share)
+        base_decision(best), rung="model", measured_on="model", candidates=(best, worse, share)
     )
     text = explain_decision(decision)
     assert text.endswith(f"{label_of_row(worse)} did worse on {EVIDENCE['document']}.")
@@ -183,7 +183,7 @@ def test_other_candidates_that_did_worse_are_named_with_their_evidence() -> None
 
 @pytest.mark.parametrize("rung", ["judged", "preferred", "document"])
 def test_what_is_excluded_names_the_evidence_that_shows_harm(rung) -> None:
-    text = explain_decision(kept(replace(ROW, outcome="excluded", excluded_by=rung)))
+    text = explain_decision(base_decision(replace(ROW, outcome="excluded", excluded_by=rung)))
     assert EVIDENCE[rung] in text
     assert numbers(text) == []
 
@@ -194,15 +194,15 @@ def test_the_best_measured_of_several_candidates_is_named() -> None:
     )
     unmeasured = replace(ROW, name="unmeasured", difference=None)
     rows = tuple(
-        replace(one, outcome="not shown", in_use=False) for one in (ROW, other, unmeasured)
+        replace(row, outcome="not shown", in_use=False) for row in (ROW, other, unmeasured)
     )
-    found = replace(PROVED, chosen="base", standing="base", candidates=rows)
-    assert label_of_encoder("interpolated-0.5") in why_kept(found)
-    assert numbers(why_kept(found))[1] == 5.0
+    decision = replace(PROVED, chosen="base", standing="base", candidates=rows)
+    assert label_of_encoder("interpolated-0.5") in why_kept(decision)
+    assert numbers(why_kept(decision))[1] == 5.0
 
 
 def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -> None:
-    few = kept(
+    few = base_decision(
         replace(ROW, outcome="not shown"),
         rung=None,
         ladder=(LADDER[0], replace(LADDER[1], queries=99), LADDER[2]),
@@ -218,7 +218,7 @@ def test_missing_evidence_is_counted_rung_by_rung_without_extractive_queries() -
 
 
 def test_questions_about_too_few_documents_are_said_to_be() -> None:
-    few = kept(
+    few = base_decision(
         replace(ROW, outcome="not shown"), rung=None, ladder=(RungResult("judged", 80, 96, 5),)
     )
     assert numbers(why_kept(few)) == [4, 75, 80, 5, 6]
@@ -234,7 +234,7 @@ def test_candidates_and_reference_may_have_names_of_their_own() -> None:
     )
     assert text.startswith("Semantic search uses way adapted")
     still = explain_decision(
-        kept(replace(ROW, outcome="not shown")), "its order without the reranker"
+        base_decision(replace(ROW, outcome="not shown")), "its order without the reranker"
     )
     assert "its order without the reranker" in still
 

@@ -15,11 +15,11 @@ from engine.queries.rules.tokens import question_key
 def test_what_was_asked_without_a_right_answer_is_kept(project: ProjectFolder) -> None:
     store = project.store()
     snapshot = ProjectSnapshot(project, project.settings(), store)
-    made = [
+    generated = [
         Query("learnt", "question", 1, 1, "", "train", 1),
         Query("made", "question", 1, 1, "", "heldout", 2),
     ]
-    store.replace_queries(made, Artifact(QueriesInfo(), "f"))
+    store.replace_queries(generated, Artifact(QueriesInfo(), "f"))
     record_asked(project, store, ["one", "two", "learnt", "made"], focused=True)
     assert asked_questions(snapshot) == ["one", "two"]
     store.put_judged([JudgedQuery("imported", "Two?", ("evidence",))])

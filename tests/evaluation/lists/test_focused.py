@@ -20,9 +20,11 @@ CHUNKS = [
 
 
 def focused(judged: Sequence[Sequence[int]], right: Sequence[Sequence[int]] = ()) -> FocusedSet:
-    grades = [dict.fromkeys(one, 1) for one in right] or [{} for _ in judged]
-    judgments = [Judgment(f"q{row}", f"q{row}", "chunk", one) for row, one in enumerate(grades)]
-    chosen = [frozenset(one) for one in judged]
+    grades = [dict.fromkeys(chunk_ids, 1) for chunk_ids in right] or [{} for _ in judged]
+    judgments = [
+        Judgment(f"q{row}", f"q{row}", "chunk", relevance) for row, relevance in enumerate(grades)
+    ]
+    chosen = [frozenset(chunk_ids) for chunk_ids in judged]
     return FocusedSet(
         "focused", "focused", judgments, [], judged=chosen, passages=passages_of(CHUNKS)
     )
@@ -57,11 +59,11 @@ def test_a_question_without_a_right_answer_counts_as_no_difference() -> None:
     questions = focused([[2, 3], [2, 3]], right=[[3], []])
 
     def share_of_right(ranking: Ids, judgments: Sequence[Judgment]) -> np.ndarray:
-        found = [
-            len(set(row.tolist()) & set(one.grades))
-            for row, one in zip(ranking, judgments, strict=True)
+        shares = [
+            len(set(row.tolist()) & set(judgment.grades))
+            for row, judgment in zip(ranking, judgments, strict=True)
         ]
-        return np.array(found, dtype=float)
+        return np.array(shares, dtype=float)
 
     values = questions.measure([0, 1], np.array([[3, 1], [3, 1]]), share_of_right)
     assert values.tolist() == [1.0, 0.0]

@@ -41,9 +41,9 @@ def prefer(
     project: ProjectFolder, query: str, answer: PreferenceAnswer, pair: SystemPair = PAIR
 ) -> Preference:
     first, second = pair.shown(query)
-    made = Preference(query, first, second, answer, float(next(CLOCK)))
-    keep_preference(project, made)
-    return made
+    preference = Preference(query, first, second, answer, float(next(CLOCK)))
+    keep_preference(project, preference)
+    return preference
 
 
 def prefer_candidate(project: ProjectFolder, query: str) -> None:
@@ -80,8 +80,8 @@ def test_an_answer_is_for_the_candidate_or_against_it(
 
 
 def test_answers_are_kept_privately_and_read_back(project: ProjectFolder) -> None:
-    kept = [prefer(project, "one", "first"), prefer(project, "two [/]", "same")]
-    assert read_preferences(project) == kept
+    preferences = [prefer(project, "one", "first"), prefer(project, "two [/]", "same")]
+    assert read_preferences(project) == preferences
     path = project.path / "imports" / PREFERENCES_FILE
     assert mode(path) == 0o600
     assert mode(path.parent) == 0o700
@@ -91,11 +91,11 @@ def test_a_question_has_one_answer_at_the_place_of_its_first(project: ProjectFol
     prefer(project, "one", "first")
     prefer(project, "two", "second")
     again = prefer(project, "One ?", "same")
-    assert [one.query for one in read_preferences(project)] == ["One ?", "two"]
+    assert [preference.query for preference in read_preferences(project)] == ["One ?", "two"]
     assert read_preferences(project)[0] == again
     drop_preference(project, "ONE", PAIR)
     drop_preference(project, "never asked", PAIR)
-    assert [one.query for one in read_preferences(project)] == ["two"]
+    assert [preference.query for preference in read_preferences(project)] == ["two"]
 
 
 def test_answers_about_other_systems_stay_and_do_not_count(
@@ -106,7 +106,7 @@ def test_answers_about_other_systems_stay_and_do_not_count(
     prefer(project, "one", "same")
     prefer(project, "two", "same", SystemPair(BASE, replace(ADAPTED, share=0.6)))
     assert len(read_preferences(project)) == 3
-    assert [one.query for one in preferences_between(project, store, PAIR)] == ["one"]
+    assert [preference.query for preference in preferences_between(project, store, PAIR)] == ["one"]
     assert weigh_preferences(preferences_between(project, store, PAIR), PAIR) == PreferenceEvidence(
         1, 1.0, 1.0, 0, 0
     )
@@ -128,21 +128,21 @@ def test_one_query_of_a_source_counts_and_extractive_or_trained_ones_do_not(
         ("Learnt?", "own", ""),
     ]
     for query, origin, source in rows:
-        made = replace(prefer(project, query, "same"), origin=origin, source=source)  # type: ignore[arg-type]
-        keep_preference(project, made)
-    assert [one.query for one in preferences_between(project, store, PAIR)] == ["a", "c", "d"]
+        preference = replace(prefer(project, query, "same"), origin=origin, source=source)  # type: ignore[arg-type]
+        keep_preference(project, preference)
+    assert [row.query for row in preferences_between(project, store, PAIR)] == ["a", "c", "d"]
 
 
 def test_nine_answers_for_the_candidate_show_that_it_is_better(
     project: ProjectFolder, store: Store
 ) -> None:
     for number in range(9):
-        found = weigh_preferences(preferences_between(project, store, PAIR), PAIR)
-        assert found.wealth_better < THRESHOLD
+        evidence = weigh_preferences(preferences_between(project, store, PAIR), PAIR)
+        assert evidence.wealth_better < THRESHOLD
         prefer_candidate(project, f"question {number}")
-    found = weigh_preferences(preferences_between(project, store, PAIR), PAIR)
-    assert (found.wins, found.losses) == (9, 0)
-    assert found.wealth_better >= THRESHOLD
+    evidence = weigh_preferences(preferences_between(project, store, PAIR), PAIR)
+    assert (evidence.wins, evidence.losses) == (9, 0)
+    assert evidence.wealth_better >= THRESHOLD
 
 
 @pytest.mark.parametrize("origin", ["model", "imported"])
@@ -167,11 +167,11 @@ def test_queries_like_those_trained_on_speak_against_a_candidate_alone(origin: A
 def test_the_fingerprint_is_that_of_the_answers(project: ProjectFolder) -> None:
     empty = preferences_fingerprint(project)
     prefer(project, "one", "first")
-    one = preferences_fingerprint(project)
+    first = preferences_fingerprint(project)
     prefer(project, "one", "first")
-    assert preferences_fingerprint(project) == one != empty
+    assert preferences_fingerprint(project) == first != empty
     prefer(project, "one", "second")
-    assert preferences_fingerprint(project) != one
+    assert preferences_fingerprint(project) != first
 
 
 @pytest.mark.parametrize("text", ["{", '{"query": "q"}', "[]"])

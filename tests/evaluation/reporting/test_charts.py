@@ -53,18 +53,18 @@ ADVANCES = {
 }
 
 
-def about(*points: tuple[float, float]) -> Any:
+def approx_points(*points: tuple[float, float]) -> Any:
     return [pytest.approx(point, abs=0.05) for point in points]
 
 
 def test_bars_and_whiskers_end_at_their_values() -> None:
     chart = parsed(bar_chart("t", [Bar("one", 20, 10, 40, 0), Bar("two", 35.5, 30, 39, 1)]))
     first, second = values(chart, "bar")
-    assert [(min(x for x, _ in bar), max(x for x, _ in bar)) for bar in (first, second)] == about(
-        (0, 20), (0, 35.5)
-    )
+    assert [
+        (min(x for x, _ in bar), max(x for x, _ in bar)) for bar in (first, second)
+    ] == approx_points((0, 20), (0, 35.5))
     whiskers = [(low[0], high[0]) for low, high in values(chart, "whisker")]
-    assert whiskers == about((10, 40), (30, 39))
+    assert whiskers == approx_points((10, 40), (30, 39))
     read = scale(chart)
     assert [[read(at)[0] for at in row] for row in signs(chart, "whisker")[-2:]] == [
         pytest.approx(row, abs=0.05) for row in ([10, 30], [40, 39])
@@ -112,7 +112,9 @@ def test_differences_lie_on_both_sides_of_zero() -> None:
     chart = parsed(gap_chart("t", [Bar("a", 2, 1, 3, 3), Bar("b", -2, -4, 0, 2)]))
     read = scale(chart)
     assert [read(at)[0] for (at,) in signs(chart, "point")] == pytest.approx([2, -2], abs=0.05)
-    assert [(low[0], high[0]) for low, high in values(chart, "whisker")] == about((1, 3), (-4, 0))
+    assert [(low[0], high[0]) for low, high in values(chart, "whisker")] == approx_points(
+        (1, 3), (-4, 0)
+    )
     assert [x for x, _ in values(chart, "zero")[0]] == pytest.approx([0, 0], abs=0.05)
     assert texts(chart, "label") == ["a", "b", "+2.0 (+1.0 to +3.0)", "-2.0 (-4.0 to +0.0)"]
     assert gap_chart("t", []) == ""
@@ -121,9 +123,9 @@ def test_differences_lie_on_both_sides_of_zero() -> None:
 def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_step() -> None:
     chart = parsed(change_chart("t", [100.0, 50.0, 50.0, *[0.0] * 5, -25.0, -25.0], "x", "y"))
     gains, losses = values(chart, "bar")
-    left = shapes(chart, "bar")[0][0][0]
+    start = shapes(chart, "bar")[0][0][0]
     right = shapes(chart, "bar")[0][-1][0]
-    query = (right - left) / 10
+    query = (right - start) / 10
     edges = [0, 0, 1, 1, 3, 3, 8, 8, 10, 10]
     for shape, heights in (
         (gains, [0, 100, 100, 50, 50, 0, 0, 0, 0, 0]),
@@ -131,7 +133,7 @@ def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_step() -> No
     ):
         assert [y for _, y in shape] == pytest.approx(heights, abs=0.05)
     for shape in shapes(chart, "bar"):
-        assert [(x - left) / query for x, _ in shape] == pytest.approx(edges, abs=0.01)
+        assert [(x - start) / query for x, _ in shape] == pytest.approx(edges, abs=0.01)
     styles = [path.get("style") for path in chart.xpath(".//g[@class='bar']/path")]
     assert "var(--c3)" in styles[0]
     assert "var(--c2)" in styles[1]
@@ -142,12 +144,12 @@ def test_changes_stand_up_and_down_from_zero_and_equal_ones_are_one_step() -> No
 def test_lines_pass_through_their_values_and_survive_constant_ones() -> None:
     points = [(0.0, 1.0), (10.0, 5.0), (20.0, 3.0)]
     chart = parsed(line_chart("t", [Line("s", points, 0)], "x", "y"))
-    assert values(chart, "line") == [about(*points)]
-    assert [[scale(chart)(at) for at in line] for line in signs(chart)] == [about(*points)]
+    assert values(chart, "line") == [approx_points(*points)]
+    assert [[scale(chart)(at) for at in line] for line in signs(chart)] == [approx_points(*points)]
     for constant in (0.0, 5.0, -2.0):
         chart = parsed(line_chart("t", [Line("s", [(3, constant)], 0)], "x", "y"))
         assert [[scale(chart)(at) for at in line] for line in signs(chart)] == [
-            about((3, constant))
+            approx_points((3, constant))
         ]
     assert line_chart("t", [Line("s", [], 0)], "x", "y") == ""
 
@@ -174,11 +176,13 @@ def test_whiskers_of_several_lines_are_drawn_apart() -> None:
     assert [across[2] - across[0], across[3] - across[1]] == pytest.approx([5, 5], abs=0.02)
     assert min(across) >= min(x for x, _ in shapes(chart, "grid")[0])
     assert [x for line in signs(chart) for x, _ in line] == across
-    assert [(low[1], high[1]) for low, high in values(chart, "whisker")] == about(
+    assert [(low[1], high[1]) for low, high in values(chart, "whisker")] == approx_points(
         *[(4, 6), (5, 7)] * 2
     )
     alone = parsed(line_chart("t", PAIR[:1], "x", "y"))
-    assert [(low[0], high[0]) for low, high in values(alone, "whisker")] == about((0, 0), (1, 1))
+    assert [(low[0], high[0]) for low, high in values(alone, "whisker")] == approx_points(
+        (0, 0), (1, 1)
+    )
 
 
 def test_names_of_many_lines_take_as_many_rows_as_they_need() -> None:
@@ -260,7 +264,7 @@ def test_every_colour_of_charts_is_set_for_light_dark_and_paper() -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "shown"),
+    ("label", "text"),
     [
         ("cost $x$ or $\\frac{1}{2$", "cost $x$ or $\\frac{1}{2$"),
         ("<b>&amp;\"'", "<b>&amp;\"'"),
@@ -272,13 +276,13 @@ def test_every_colour_of_charts_is_set_for_light_dark_and_paper() -> None:
         ("x" * 100, "x" * (MAX_LABEL_LENGTH - 1) + "…"),
     ],
 )
-def test_a_label_is_shown_as_it_is_written_and_warns_of_nothing(label, shown) -> None:
+def test_a_label_is_shown_as_it_is_written_and_warns_of_nothing(label, text) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         chart = parsed(gap_chart("t", [Bar(label, 1, 0, 2, 0)]))
         lines = [Line(label, [(0, 1)], 0), Line("b", [(1, 2)], 1)]
         legend = parsed(line_chart("t", lines, "x", "y"))
-    assert texts(chart, "label")[0] == shown
+    assert texts(chart, "label")[0] == text
     assert (
         texts(legend, "label")[0][: MAX_LABEL_LENGTH - 1] == label_of(label)[: MAX_LABEL_LENGTH - 1]
     )
@@ -319,7 +323,7 @@ def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path) ->
     (work / "matplotlibrc").write_bytes(b"font.family: \xff\n")
     before = sorted(tmp_path.rglob("*"))
     (tmp_path / "temporary").mkdir()
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", ALONE],
         cwd=work,
         capture_output=True,
@@ -328,15 +332,15 @@ def test_the_users_matplotlib_has_no_say_and_nothing_is_left_behind(tmp_path) ->
         encoding="utf-8",
         env={**bare_environment(home, tmp_path / "temporary"), "PYTHONDONTWRITEBYTECODE": "1"},
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == ALL["bars"]()
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout == ALL["bars"]()
     assert sorted(path for path in tmp_path.rglob("*") if path.name != "temporary") == before
 
 
 def test_a_broken_choice_of_backend_and_a_home_that_cannot_be_written_do_no_harm(tmp_path) -> None:
     (tmp_path / "file").touch()
     nowhere = tmp_path / "file" / "nowhere"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", ALONE.rpartition("import os")[0]],
         capture_output=True,
         text=True,
@@ -348,8 +352,8 @@ def test_a_broken_choice_of_backend_and_a_home_that_cannot_be_written_do_no_harm
             "MPLCONFIGDIR": str(nowhere),
         },
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == ALL["bars"]()
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout == ALL["bars"]()
 
 
 def test_whoever_else_uses_matplotlib_keeps_what_was_set() -> None:

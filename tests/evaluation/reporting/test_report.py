@@ -69,8 +69,8 @@ def test_every_chart_is_well_formed_and_draws_inside_its_box(hostile) -> None:
     for chart in charts:
         root = parsed(chart)
         _, _, width, height = (float(part) for part in root.get("viewBox").split())
-        drawn = [corners(path) for path in root.iter("path") if not path.get("transform")]
-        places = [point for points in (*drawn, *signs(root)) for point in points]
+        outlines = [corners(path) for path in root.iter("path") if not path.get("transform")]
+        places = [point for points in (*outlines, *signs(root)) for point in points]
         places += [(float(text.get("x")), float(text.get("y"))) for text in root.iter("text")]
         assert len(places) > 10
         assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
@@ -90,10 +90,10 @@ def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_pa
     data = example()
     page = html.parse(str(write_report(tmp_path, data)), html.HTMLParser(encoding="utf-8"))
     verdict = page.xpath("string(//section[@class='verdict'])")
-    found = verdict_of(read_report(tmp_path))
-    assert all(one.sentence in verdict for one in found.modes)
-    assert page.xpath("//section[@class='verdict']/ol/li/text()") == list(found.to_do)
-    bars = [bar for one in found.modes for bar in one.bars]
+    expected = verdict_of(read_report(tmp_path))
+    assert all(mode.sentence in verdict for mode in expected.modes)
+    assert page.xpath("//section[@class='verdict']/ol/li/text()") == list(expected.to_do)
+    bars = [bar for mode in expected.modes for bar in mode.bars]
     assert page.xpath("//div[@class='bars']/b/text()") == [
         f"{bar.figure.value:.1f}" for bar in bars
     ]
@@ -101,7 +101,7 @@ def test_the_page_says_what_is_in_use_and_why_and_marks_synthetic_queries(tmp_pa
         f"width: {bar.figure.value}%" for bar in bars
     ]
     section = section_of(page, "How the choice was made").xpath("string()")
-    assert all(one.reason in section for one in data.selection.values())
+    assert all(choice.reason in section for choice in data.selection.values())
     flagged = [heading.xpath("string()") for heading in page.xpath("//h2[span[@class='flag']]")]
     assert flagged == ["Held-out generated queries synthetic, flatters"]
 
@@ -127,7 +127,7 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path) -> N
         (label_of("adapted") + " (in use)", "–", "proved, in use"),
     ]
     assert [row[1][:5] for row in tables[1]] == [
-        f"{one.difference.value:+.1f}" for one in semantic.candidates
+        f"{candidate.difference.value:+.1f}" for candidate in semantic.candidates
     ]
     # of "adapted 0.6": 2 ± 1.96, and P(z < −2.3) = 1.1 % of losing more than 0.3
     assert [row[1:] for row in tables[3]][1] == [
@@ -165,8 +165,8 @@ def test_the_page_shows_the_ladder_of_evidence_and_each_candidate(tmp_path) -> N
 def undecided(before: Decision) -> Decision:
     """The same candidates, had there been too few queries to decide."""
     rows = tuple(
-        replace(one, outcome="not shown", in_use=False, expectation=None)
-        for one in before.candidates
+        replace(row, outcome="not shown", in_use=False, expectation=None)
+        for row in before.candidates
     )
     ladder = (RungResult("judged", 90, 373), RungResult("document", 375, 371))
     return replace(
@@ -183,7 +183,9 @@ def undecided(before: Decision) -> Decision:
 
 def test_numbers_of_queries_that_are_estimated_are_rounded_as_in_the_verdict(tmp_path) -> None:
     data = example()
-    selection = {mode: chosen_by(undecided(one.decision)) for mode, one in data.selection.items()}
+    selection = {
+        mode: chosen_by(undecided(choice.decision)) for mode, choice in data.selection.items()
+    }
     write_report(tmp_path, replace(data, selection=selection))
     report = read_report(tmp_path)
     assert [numbers(step) for step in verdict_of(report).to_do if numbers(step)] == [[490, 5]]
@@ -284,13 +286,13 @@ def test_a_change_shows_the_first_hits_of_both() -> None:
         "base": np.array([[7, 5, 9, 8], [9, 7, 5, 8], [5, 7, 8, 9]]),
         "new": np.array([[5, -1], [8, 7], [5, 7]]),
     }
-    told = {
+    texts = {
         5: (10, "word " * 200),
         7: (10, "seven\x1b[31m\nlines"),
         8: (20, "eight"),
         9: (30, "nine"),
     }
-    chunks = {key: chunk(key, *rest) for key, rest in told.items()}
+    chunks = {key: chunk(key, *rest) for key, rest in texts.items()}
     find = build_hit_finder(
         rankings, judgments, chunks, {10: "ten", 20: "twenty\u202e", 30: "thirty"}
     )
@@ -322,11 +324,11 @@ def test_differences_carry_the_randomisation_test_and_the_queries_that_would_tel
         " base')])[1]/following-sibling::div[1]//thead//th/text()"
     )
     column = heads.index(metric_name("ndcg@10"))
-    shown = {row.xpath("string(th)"): row.xpath(f"string(td[{column}])") for row in rows}
-    assert len(shown) == len(table.differences) == 2
+    cells = {row.xpath("string(th)"): row.xpath(f"string(td[{column}])") for row in rows}
+    assert len(cells) == len(table.differences) == 2
     for name, figures in table.differences.items():
         gap = figures["ndcg@10"]
-        cell = shown[label_of(name)]
+        cell = cells[label_of(name)]
         assert cell.startswith(
             f"{gap.value:+.1f} {gap.verdict}{gap.low:+.1f} to {gap.high:+.1f}{gap.p_text}"
         )

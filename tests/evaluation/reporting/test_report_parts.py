@@ -16,7 +16,7 @@ from engine.evaluation.reporting.verdict import SEARCH_BY_KEYWORDS
 
 
 @pytest.mark.parametrize(
-    ("threshold", "said"),
+    ("threshold", "pieces"),
     [
         (
             {
@@ -58,28 +58,30 @@ from engine.evaluation.reporting.verdict import SEARCH_BY_KEYWORDS
         ),
     ],
 )
-def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, said) -> None:
+def test_the_threshold_of_weak_hits_is_shown(tmp_path, threshold, pieces) -> None:
     data = dataclasses.replace(example(), threshold=threshold)
     page = html.parse(str(write_report(tmp_path, data)), html.HTMLParser(encoding="utf-8"))
     text = " ".join(
         page.xpath("string(//details[summary/h2[starts-with(., 'Weak hits')]])").split()
     )
-    assert all(piece in text for piece in said), text
+    assert all(piece in text for piece in pieces), text
     assert ("Weak hits synthetic, flatters" in text) == (threshold.get("kind") == "synthetic")
 
 
 def test_what_is_in_use_stands_once_where_it_is_the_adapted_encoder(tmp_path) -> None:
-    found = example()
-    part = found.query_sets[0]
+    original = example()
+    part = original.query_sets[0]
     systems = part.comparison.systems
     alike = {**systems, "adapted": systems["bm25"], "in_use": systems["bm25"]}
     comparison = dataclasses.replace(part.comparison, systems=alike)
-    data = dataclasses.replace(found, query_sets=[dataclasses.replace(part, comparison=comparison)])
+    data = dataclasses.replace(
+        original, query_sets=[dataclasses.replace(part, comparison=comparison)]
+    )
     page = write_report(tmp_path, data).read_text(encoding="utf-8")
-    assert {one.encoder for one in found.selection.values()} == {"adapted"}
+    assert {choice.encoder for choice in original.selection.values()} == {"adapted"}
     assert "adapted (in use)" in page
     assert "<th>in use</th>" not in page
-    merged = with_interpolation(found.selection)
+    merged = with_interpolation(original.selection)
     page = write_report(tmp_path, dataclasses.replace(data, selection=merged)).read_text(
         encoding="utf-8"
     )

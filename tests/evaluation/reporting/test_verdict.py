@@ -31,7 +31,7 @@ def gap(value: float) -> dict[str, Any]:
     return figures | {"p_better": 0.9, "p_value": 0.01, "needed": None}
 
 
-def query_set(kind: str, made: int) -> dict[str, Any]:
+def query_set(kind: str, synthetic: int) -> dict[str, Any]:
     first = 20 * list(KINDS).index(kind)  # so that no figure comes twice
     systems = {
         name: {"ndcg@10": {"value": first + value, "low": 0.0, "high": 99.0}}
@@ -49,7 +49,7 @@ def query_set(kind: str, made: int) -> dict[str, Any]:
         "systems": systems,
         "differences": differences,
         "pairs": pairs,
-        "synthetic": made,
+        "synthetic": synthetic,
     }
     return {"name": kind, "kind": kind, "comparison": table}
 
@@ -58,11 +58,11 @@ def chosen(
     mode: str,
     standing: str = "proved",
     rung: str | None = "judged",
-    shown: str | None = None,
+    measured: str | None = None,
     needed: int | None = 248,
     ladder: tuple[str, ...] = ("judged",),
 ) -> dict[str, Any]:
-    """What is in use in a mode; `shown`: the rung that candidates were measured on where none
+    """What is in use in a mode; `measured`: the rung that candidates were measured on where none
     decided.
     """
     encoder = "base" if standing == "base" else "adapted"
@@ -82,11 +82,11 @@ def chosen(
         "standing": standing,
         "rung": rung,
         "queries": 60,
-        "candidates": [row] if rung or shown else [],
-        "ladder": [{"rung": one} for one in ladder],
+        "candidates": [row] if rung or measured else [],
+        "ladder": [{"rung": name} for name in ladder],
         "judged_needed": needed,
         "judged_points": 4.0,
-        "measured_on": rung or shown,
+        "measured_on": rung or measured,
     }
     return {
         "encoder": encoder,
@@ -103,11 +103,11 @@ def report(
     semantic: dict[str, Any] | None = None,
     hybrid: dict[str, Any] | None = None,
     kinds: tuple[str, ...] = BEFORE,
-    made: int = 0,
+    synthetic: int = 0,
     mode: str = "hybrid",
     **parts: Any,
 ) -> dict[str, Any]:
-    sets = [query_set(kind, KINDS[kind] if kind == "synthetic" else made) for kind in kinds]
+    sets = [query_set(kind, KINDS[kind] if kind == "synthetic" else synthetic) for kind in kinds]
     selection = {"semantic": semantic or chosen("semantic"), "hybrid": hybrid or chosen("hybrid")}
     return {
         "selection": selection,
@@ -119,46 +119,53 @@ def report(
     }
 
 
-def systems(found: ReportVerdict) -> dict[str, list[str]]:
-    return {one.mode: [bar.system for bar in one.bars] for one in found.modes}
+def systems(verdict: ReportVerdict) -> dict[str, list[str]]:
+    return {mode.mode: [bar.system for bar in mode.bars] for mode in verdict.modes}
 
 
 def test_each_mode_has_its_sentence_and_its_figures() -> None:
-    found = verdict_of(report())
-    assert [one.mode for one in found.modes] == ["hybrid", "semantic"]
-    assert found.default == found.modes[0]
-    assert systems(found) == {
+    verdict = verdict_of(report())
+    assert [mode.mode for mode in verdict.modes] == ["hybrid", "semantic"]
+    assert verdict.default == verdict.modes[0]
+    assert systems(verdict) == {
         "hybrid": ["bm25", "weighted_base", "weighted_in_use"],
         "semantic": ["bm25", "base", "in_use"],
     }
-    for one in found.modes:
-        assert (one.outcome, one.encoder, one.sentence) == (
+    for mode_verdict in verdict.modes:
+        assert (mode_verdict.outcome, mode_verdict.encoder, mode_verdict.sentence) == (
             "proved",
             "adapted",
-            f"{one.mode} because.",
+            f"{mode_verdict.mode} because.",
         )
-        assert (one.kind, one.queries) == ("judged", 60)
-        assert [bar.figure.value for bar in one.bars] == [SYSTEMS[bar.system] for bar in one.bars]
-    assert [one.difference and one.difference.value for one in found.modes] == [2, 4]
+        assert (mode_verdict.kind, mode_verdict.queries) == ("judged", 60)
+        assert [bar.figure.value for bar in mode_verdict.bars] == [
+            SYSTEMS[bar.system] for bar in mode_verdict.bars
+        ]
+    assert [mode.difference and mode.difference.value for mode in verdict.modes] == [2, 4]
 
 
 def test_the_default_mode_comes_first() -> None:
-    assert [one.mode for one in verdict_of(report(mode="semantic")).modes] == ["semantic", "hybrid"]
-    assert [one.mode for one in verdict_of(report(mode="bm25")).modes] == ["hybrid", "semantic"]
-    assert [one.mode for one in verdict_of(report(settings={})).modes] == ["hybrid", "semantic"]
-    assert [one.mode for one in verdict_of(report(), "semantic").modes] == [
+    assert [mode.mode for mode in verdict_of(report(mode="semantic")).modes] == [
+        "semantic",
+        "hybrid",
+    ]
+    assert [mode.mode for mode in verdict_of(report(mode="bm25")).modes] == ["hybrid", "semantic"]
+    assert [mode.mode for mode in verdict_of(report(settings={})).modes] == ["hybrid", "semantic"]
+    assert [mode.mode for mode in verdict_of(report(), "semantic").modes] == [
         "semantic",
         "hybrid",
     ], "it is another now"
 
 
 def test_the_outcome_is_of_one_mode() -> None:
-    found = verdict_of(report(chosen("semantic", "expected", "document"), chosen("hybrid", "base")))
-    outcomes = {one.mode: one.outcome for one in found.modes}
+    verdict = verdict_of(
+        report(chosen("semantic", "expected", "document"), chosen("hybrid", "base"))
+    )
+    outcomes = {mode.mode: mode.outcome for mode in verdict.modes}
     assert outcomes == {"semantic": "expected", "hybrid": "stays"}
-    assert [one.kind for one in found.modes] == ["judged", "document"]
-    assert systems(found)["hybrid"] == ["bm25", "weighted_base", "weighted_adapted"]
-    hybrid, semantic = found.modes
+    assert [mode.kind for mode in verdict.modes] == ["judged", "document"]
+    assert systems(verdict)["hybrid"] == ["bm25", "weighted_base", "weighted_adapted"]
+    hybrid, semantic = verdict.modes
     assert hybrid.difference is not None
     assert semantic.difference is not None
     assert (hybrid.difference.value, semantic.difference.value) == (
@@ -168,7 +175,7 @@ def test_the_outcome_is_of_one_mode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rung", "shown", "kind", "count"),
+    ("rung", "measured", "kind", "count"),
     [
         ("judged", None, "judged", 60),
         ("preferred", None, "judged", 60),
@@ -178,23 +185,23 @@ def test_the_outcome_is_of_one_mode() -> None:
     ],
 )
 def test_the_verdict_goes_by_the_queries_that_the_gate_went_by(
-    rung: str | None, shown: str | None, kind: str, count: int
+    rung: str | None, measured: str | None, kind: str, count: int
 ) -> None:
-    found, _ = verdict_of(report(hybrid=chosen("hybrid", rung=rung, shown=shown))).modes
-    assert (found.kind, found.queries) == (kind, count)
-    table = next(one for one in report()["query_sets"] if one["kind"] == kind)["comparison"][
+    hybrid, _ = verdict_of(report(hybrid=chosen("hybrid", rung=rung, measured=measured))).modes
+    assert (hybrid.kind, hybrid.queries) == (kind, count)
+    table = next(part for part in report()["query_sets"] if part["kind"] == kind)["comparison"][
         "systems"
     ]
-    for bar in found.bars:
+    for bar in hybrid.bars:
         assert bar.figure.value == table[bar.system]["ndcg@10"]["value"]
 
 
 def test_questions_that_only_measure_are_shown_whatever_decided() -> None:
-    found = verdict_of(report(hybrid=chosen("hybrid", rung="document"), kinds=tuple(KINDS)))
-    assert {(one.kind, one.queries) for one in found.modes} == {("measuring", 130)}
+    verdict = verdict_of(report(hybrid=chosen("hybrid", rung="document"), kinds=tuple(KINDS)))
+    assert {(mode.kind, mode.queries) for mode in verdict.modes} == {("measuring", 130)}
     assert [
-        [numbers(one.format_difference)[0], numbers(one.format_difference)[-1]]
-        for one in found.modes
+        [numbers(mode.format_difference)[0], numbers(mode.format_difference)[-1]]
+        for mode in verdict.modes
     ] == [
         [2, 130],
         [4, 130],
@@ -202,14 +209,14 @@ def test_questions_that_only_measure_are_shown_whatever_decided() -> None:
 
 
 def test_imported_queries_that_are_too_few_have_figures() -> None:
-    given = report(hybrid=chosen("hybrid", "base", None, "imported"), kinds=("synthetic",))
-    given["query_sets"][0]["comparison"]["synthetic"] = 0
-    found, _ = verdict_of(given).modes
-    assert (len(found.bars), found.queries) == (3, 144)
+    data = report(hybrid=chosen("hybrid", "base", None, "imported"), kinds=("synthetic",))
+    data["query_sets"][0]["comparison"]["synthetic"] = 0
+    hybrid, _ = verdict_of(data).modes
+    assert (len(hybrid.bars), hybrid.queries) == (3, 144)
 
 
 @pytest.mark.parametrize(
-    ("rung", "shown", "kinds", "made"),
+    ("rung", "measured", "kinds", "synthetic"),
     [
         ("model", None, ("synthetic",), 0),
         (None, "extractive", ("synthetic",), 0),
@@ -217,10 +224,12 @@ def test_imported_queries_that_are_too_few_have_figures() -> None:
     ],
 )
 def test_synthetic_queries_have_no_figures_in_it(
-    rung: str | None, shown: str | None, kinds: tuple[str, ...], made: int
+    rung: str | None, measured: str | None, kinds: tuple[str, ...], synthetic: int
 ) -> None:
-    found = verdict_of(report(hybrid=chosen("hybrid", "base", rung, shown), kinds=kinds, made=made))
-    assert systems(found)["hybrid"] == []
+    verdict = verdict_of(
+        report(hybrid=chosen("hybrid", "base", rung, measured), kinds=kinds, synthetic=synthetic)
+    )
+    assert systems(verdict)["hybrid"] == []
 
 
 def test_what_to_do_next_is_in_the_order_of_effort() -> None:
@@ -276,14 +285,14 @@ def test_advice_and_the_reranker_are_notes() -> None:
 
 def test_without_an_adapter_or_queries_nothing_is_claimed() -> None:
     nothing = {mode: chosen(mode, "base", None) for mode in ("semantic", "hybrid")}
-    found = verdict_of(report(**nothing))
-    assert [(one.outcome, one.sentence) for one in found.modes] == [
+    verdict = verdict_of(report(**nothing))
+    assert [(mode.outcome, mode.sentence) for mode in verdict.modes] == [
         ("not measured", "hybrid because."),
         ("not measured", "semantic because."),
     ]
-    assert found.to_do == ()
+    assert verdict.to_do == ()
     empty = verdict_of(report(**nothing, kinds=(), fusion={}, settings={}))
-    assert [(one.outcome, one.bars, one.difference) for one in empty.modes] == [
+    assert [(mode.outcome, mode.bars, mode.difference) for mode in empty.modes] == [
         ("not measured", (), None)
     ] * 2
 
@@ -292,8 +301,8 @@ def test_what_experience_alone_expects_is_said_without_queries() -> None:
     selected = {
         mode: chosen(mode, "expected", None, needed=None) for mode in ("semantic", "hybrid")
     }
-    for one in selected.values():
-        one["decision"]["candidates"] = [
+    for choice in selected.values():
+        choice["decision"]["candidates"] = [
             {
                 "name": "adapted",
                 "encoder": "adapted",
@@ -304,32 +313,32 @@ def test_what_experience_alone_expects_is_said_without_queries() -> None:
                 "in_use": True,
             }
         ]
-    found = verdict_of(report(**selected, kinds=()))
-    assert {one.outcome for one in found.modes} == {"expected"}
-    assert numbers(" ".join(found.to_do)) == []
+    verdict = verdict_of(report(**selected, kinds=()))
+    assert {mode.outcome for mode in verdict.modes} == {"expected"}
+    assert numbers(" ".join(verdict.to_do)) == []
     gates = gates_of(report(**selected))
     assert [(gate.rung, gate.decided) for gate in gates.values()] == [("", False)] * 2
 
 
 def test_gates_rungs_and_rows_are_by_mode() -> None:
-    given = report(chosen("semantic", "proved", "document"), chosen("hybrid", "base", None))
-    assert list(gates_of(given)) == ["semantic"], "nothing was compared in hybrid search"
-    gate = gates_of(given)["semantic"]
+    data = report(chosen("semantic", "proved", "document"), chosen("hybrid", "base", None))
+    assert list(gates_of(data)) == ["semantic"], "nothing was compared in hybrid search"
+    gate = gates_of(data)["semantic"]
     assert (gate.mode, gate.rung, gate.queries, gate.decided) == ("semantic", "document", 60, True)
     assert gate.candidates[0].difference is not None
     assert gate.candidates[0].difference.value == 2
-    assert (deciding_rung(given, "semantic"), deciding_rung(given, "hybrid")) == ("document", "")
-    assert own_systems_of(given) == ("adapted", "rrf_base", "weighted_base")
+    assert (deciding_rung(data, "semantic"), deciding_rung(data, "hybrid")) == ("document", "")
+    assert own_systems_of(data) == ("adapted", "rrf_base", "weighted_base")
 
 
 def test_figures_of_a_gate_are_of_the_queries_that_measured_the_candidates() -> None:
     """What is expected is measured on 60 titles, though only a model's queries are enough."""
     semantic = chosen("semantic", "expected", "model")
     semantic["decision"]["measured_on"] = "document"
-    given = report(semantic)
-    assert (gates_of(given)["semantic"].rung, deciding_rung(given, "semantic")) == (
+    data = report(semantic)
+    assert (gates_of(data)["semantic"].rung, deciding_rung(data, "semantic")) == (
         "document",
         "model",
     )
-    (found,) = (one for one in verdict_of(given).modes if one.mode == "semantic")
-    assert found.kind == "document"
+    (result,) = (row for row in verdict_of(data).modes if row.mode == "semantic")
+    assert result.kind == "document"

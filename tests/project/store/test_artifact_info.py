@@ -181,7 +181,7 @@ def test_folders_of_adapters_that_something_needs_are_known(store: Store) -> Non
         Artifact(SemanticVectorsInfo(adapter="adapters/a", shared=True), "f", "vectors/s")
     )
     store.put_artifact(Artifact(LexicalInfo(), "f", "lexical/l"))
-    needed = {kind: made.info.folders_read for kind, made in store.artifacts().items()}
+    needed = {kind: artifact.info.folders_read for kind, artifact in store.artifacts().items()}
     assert needed == {
         "evaluation": ("adapters/a",),
         "vectors": ("adapters/b",),
@@ -198,10 +198,10 @@ def test_each_search_mode_has_its_own_encoder(store: Store) -> None:
         PROVED, InUseInfo("interpolated-0.5", 0.5, "adapters/a", standing="expected", reason="six")
     )
     store.put_artifact(Artifact(info, "f", "reports/r"))
-    kept = store.artifact(EvaluationInfo)
-    assert kept is not None
-    assert kept.info == info
-    assert {mode: one.name for mode, one in kept.info.in_use.items()} == {
+    artifact = store.artifact(EvaluationInfo)
+    assert artifact is not None
+    assert artifact.info == info
+    assert {mode: encoder.name for mode, encoder in artifact.info.in_use.items()} == {
         "semantic": "adapted",
         "hybrid": "interpolated-0.5",
     }

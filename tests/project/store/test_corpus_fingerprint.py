@@ -45,11 +45,11 @@ def hash_over_all(store: Store) -> str:
 def test_the_fingerprint_changes_exactly_with_an_id_or_a_content(store: Store) -> None:
     rng = random.Random(3)
     paths = [f"{name}.md" for name in "abcd"]
-    seen = list[tuple[str, str]]()
+    fingerprints = list[tuple[str, str]]()
     rows = {path: put_document(store, ["one"], path) for path in paths}
 
     def note() -> None:
-        seen.append((hash_over_all(store), store.corpus_fingerprint()))
+        fingerprints.append((hash_over_all(store), store.corpus_fingerprint()))
 
     for _ in range(400):
         path = rng.choice(paths)
@@ -62,22 +62,22 @@ def test_the_fingerprint_changes_exactly_with_an_id_or_a_content(store: Store) -
                 store.purge_dead()
             case _:
                 file_id = put_file(store, path)
-                known = {row for row, _ in store.documents_of(file_id).values()}
-                row = rows[path] if rows[path] in known else 0
+                rows_of_file = {row for row, _ in store.documents_of(file_id).values()}
+                row = rows[path] if rows[path] in rows_of_file else 0
                 rows[path] = store.put_document(file_id, document(path, id=row))
                 texts = [rng.choice(["one", "two", "three"]) for _ in range(rng.randrange(4))]
                 note()
                 store.replace_chunks(rows[path], [chunk(n, text) for n, text in enumerate(texts)])
         note()
-    of_all, own = zip(*seen, strict=True)
-    assert len(set(of_all)) == len(set(own)) == len(set(seen)) > 100
-    assert len(set(seen)) < len(seen) - 100  # many came back
+    of_all, stored = zip(*fingerprints, strict=True)
+    assert len(set(of_all)) == len(set(stored)) == len(set(fingerprints)) > 100
+    assert len(set(fingerprints)) < len(fingerprints) - 100  # many came back
 
 
 @pytest.mark.processes
 def test_the_fingerprint_matches_the_chunks_after_a_kill(store: Store) -> None:
     rows = [put_document(store, ["one", "two"], path) for path in ("a.md", "b.md")]
-    found = {store.corpus_fingerprint()}
+    fingerprints = {store.corpus_fingerprint()}
     for turn in range(3):
         code = [sys.executable, "-c", CHANGES, str(store.path), ",".join(map(str, rows)), *sys.path]
         child = subprocess.Popen(code, stdout=subprocess.PIPE)
@@ -86,10 +86,10 @@ def test_the_fingerprint_matches_the_chunks_after_a_kill(store: Store) -> None:
         time.sleep(0.003 * turn)
         child.kill()
         child.communicate()
-        left = store.corpus_fingerprint()
-        found.add(left)
+        current = store.corpus_fingerprint()
+        fingerprints.add(current)
         with store.transaction():
             for row in rows:  # computes the digests again
                 assert store.replace_chunks(row, store.chunks_of(row)) == 0
-        assert store.corpus_fingerprint() == left
-    assert len(found) > 1
+        assert store.corpus_fingerprint() == current
+    assert len(fingerprints) > 1

@@ -8,7 +8,7 @@ from engine.project.store.chunks import locate_chunks
 
 
 @pytest.mark.parametrize(
-    ("text", "chunk", "wanted"),
+    ("text", "chunk", "expected"),
     [
         ("one\ntwo\nthree", "one", (1, None)),
         ("one\ntwo\nthree", "two", (2, None)),
@@ -24,8 +24,8 @@ from engine.project.store.chunks import locate_chunks
         ("", "", (1, None)),
     ],
 )
-def test_position(text: str, chunk: str, wanted: tuple[int, int | None]) -> None:
-    assert locate_chunks(text, [(text.index(chunk), chunk)]) == [wanted]
+def test_position(text: str, chunk: str, expected: tuple[int, int | None]) -> None:
+    assert locate_chunks(text, [(text.index(chunk), chunk)]) == [expected]
 
 
 def test_a_position_beyond_a_text_that_has_changed() -> None:

@@ -60,8 +60,8 @@ def test_chunks_of_documents_that_are_there(store: Store) -> None:
         store.replace_chunks(first, [Chunk(first, 0, 0, 1, "h9", (), 1, "h9", "h9")])
         store.drop_document(second)
     assert store.chunk_ids_of("h2") == store.documents_at("b.md") == []
-    found = store.chunks_by_id([ids["h1"], copy.id, 99])
-    assert [chunk.text for chunk in found.values()] == ["h1"]  # superseded, not deleted
+    chunks = store.chunks_by_id([ids["h1"], copy.id, 99])
+    assert [chunk.text for chunk in chunks.values()] == ["h1"]  # superseded, not deleted
 
 
 def test_skipped_files_can_be_forgotten_and_others_not(store: Store) -> None:
@@ -101,8 +101,8 @@ def test_pages_of_queries(store: Store) -> None:
     store.replace_queries(queries, Artifact(QueriesInfo(), "f"))
 
     def page(offset: int = 0, limit: int = 9, **where: object) -> tuple[int, list[int]]:
-        total, found = store.query_page(offset, limit, **where)  # type: ignore[arg-type]
-        return total, [query.id for query in found]
+        total, queries_of_page = store.query_page(offset, limit, **where)  # type: ignore[arg-type]
+        return total, [query.id for query in queries_of_page]
 
     assert page(1, 2) == (6, [2, 3])
     assert page(kind="title") == (3, [2, 4, 6])
@@ -142,9 +142,9 @@ def test_document_queries_live_as_long_as_their_document(store: Store) -> None:
         ("heading", second),
         ("link", second),
     ]
-    kept = store.document_queries()[1:]
-    assert [replace(query, id=0) for query in kept] == [
-        replace(one, written_in=second) for one in (heading, link)
+    remaining = store.document_queries()[1:]
+    assert [replace(query, id=0) for query in remaining] == [
+        replace(query, written_in=second) for query in (heading, link)
     ]
     assert len({query.id for query in store.document_queries()}) == 3
     former = DocumentQuery("of before", "filename", None, second)  # type: ignore[arg-type]

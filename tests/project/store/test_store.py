@@ -137,21 +137,25 @@ def test_equal_chunks_keep_their_ids(store: Store) -> None:
         text: before[text] for text in ("one", "three")
     }
     assert after["zero"] not in before.values()
-    assert [found.ordinal for found in sorted(store.chunks(), key=lambda c: c.ordinal)] == [0, 1, 2]
+    assert [stored.ordinal for stored in sorted(store.chunks(), key=lambda c: c.ordinal)] == [
+        0,
+        1,
+        2,
+    ]
     assert store.chunk_keys() == [
-        (found.id, found.document_id, found.content_hash) for found in store.chunks()
+        (stored.id, stored.document_id, stored.content_hash) for stored in store.chunks()
     ]
 
 
 def test_the_same_text_twice_has_two_ids_and_keeps_both(store: Store) -> None:
     row = put_document(store, ["same", "same"])
-    before = [found.id for found in store.chunks()]
+    before = [stored.id for stored in store.chunks()]
     assert len(set(before)) == 2
     assert store.replace_chunks(row, [chunk(0, "same"), chunk(1, "same"), chunk(2, "same")]) == 1
-    assert {found.id for found in store.chunks()} > set(before)
+    assert {stored.id for stored in store.chunks()} > set(before)
     store.replace_chunks(row, [chunk(0, "same")])
     assert store.replace_chunks(row, [chunk(0, "same")]) == 0
-    assert [found.id for found in store.chunks()] == before[:1]
+    assert [stored.id for stored in store.chunks()] == before[:1]
 
 
 def test_superseded_chunks_stay_readable_until_purged(store: Store) -> None:
@@ -198,7 +202,7 @@ def test_chunks_of_deleted_documents_are_not_found(store: Store) -> None:
     assert set(live(store)) == {"one"}
     assert set(store.chunks_by_id(ids.values())) == {ids["one"]}
     assert [key for key, *_ in store.chunk_keys(superseded=True)] == [ids["one"]]
-    assert [found.path for found in store.documents()] == ["a.md"]
+    assert [listed.path for listed in store.documents()] == ["a.md"]
     assert store.purge_dead() == 1
     assert store.document(gone) is None
 
@@ -212,7 +216,7 @@ def test_a_forgotten_file_leaves_search_and_may_come_back(store: Store) -> None:
     assert store.files()["/docs", "a.md"].state == "gone"
     again = put_document(store, ["one"])
     store.purge_dead()
-    assert [found.id for found in store.documents()] == [again]
+    assert [listed.id for listed in store.documents()] == [again]
     assert store.files()["/docs", "a.md"].state == "read"
     store.forget_file(file_id)
     assert store.purge_dead() == 1
@@ -226,17 +230,17 @@ def test_forgetting_a_file_without_documents_removes_it(store: Store) -> None:
 
 def test_chunks_by_id_takes_more_ids_than_sqlite_takes_variables(store: Store) -> None:
     put_document(store, [f"text {n}" for n in range(1200)])
-    ids = [found.id for found in store.chunks()]
+    ids = [stored.id for stored in store.chunks()]
     assert list(store.chunks_by_id([*ids, 10**9])) == ids
 
 
 def test_chunk_ids_of_some_documents_are_of_live_chunks(store: Store) -> None:
     rows = [put_document(store, [f"{name} {n}" for n in range(2)], f"{name}.md") for name in "abc"]
-    stays, goes = [found.id for found in store.chunks_of(rows[2])]
+    stays, goes = [stored.id for stored in store.chunks_of(rows[2])]
     store.replace_chunks(rows[2], [chunk(0, "c 0")])
     assert goes not in store.chunk_ids_in(rows)
     assert sorted(store.chunk_ids_in([rows[0], rows[2], 10**9])) == [
-        *(found.id for found in store.chunks_of(rows[0])),
+        *(stored.id for stored in store.chunks_of(rows[0])),
         stays,
     ]
 
@@ -437,7 +441,7 @@ def test_create_in_a_missing_folder(tmp_path: Path) -> None:
 def test_chunks_come_one_after_the_other_as_all_at_once(store: Store) -> None:
     row = put_document(store, ["one", "two", "three", "four", "five"])
     store.replace_chunks(row, [chunk(0, "one"), chunk(1, "three"), chunk(2, "five")])
-    assert [one.text for one in store.each_chunk(2)] == ["one", "three", "five"]
+    assert [stored.text for stored in store.each_chunk(2)] == ["one", "three", "five"]
     assert list(store.each_chunk(2)) == store.chunks()
 
 
@@ -451,12 +455,12 @@ def test_owners_are_those_of_chunks_that_are_found(store: Store) -> None:
 
 def test_a_finished_ingest_vouches_for_the_fingerprint_until_another_begins(store: Store) -> None:
     put_document(store, ["one"])
-    own = store.corpus_fingerprint()
+    computed = store.corpus_fingerprint()
     store.put_artifact(Artifact(CorpusInfo("noted"), "f"))
     assert store.corpus_fingerprint() == "noted"
     with store.transaction():
         store.mark_incomplete(CorpusInfo)
-    assert store.corpus_fingerprint() == own
+    assert store.corpus_fingerprint() == computed
 
 
 def test_only_a_large_database_is_spared_another_copy(store: Store, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_what_does_not_stand_there_word_for_word_or_is_too_short_is_no_evidence(
 
 
 @pytest.mark.parametrize(
-    ("question", "kept"),
+    ("question", "expected"),
     [
         ("Where does the pump stand?", "Where does the pump stand?"),
         ("  Where \n does the pump stand? ", "Where does the pump stand?"),
@@ -47,8 +47,8 @@ def test_what_does_not_stand_there_word_for_word_or_is_too_short_is_no_evidence(
         ("w" * 401, None),
     ],
 )
-def test_only_usable_questions_are_kept(question: str, kept: str | None) -> None:
-    assert clean_question(question, "It was bought in 1998.") == kept
+def test_only_usable_questions_are_kept(question: str, expected: str | None) -> None:
+    assert clean_question(question, "It was bought in 1998.") == expected
 
 
 def words(text: str) -> int:

@@ -27,14 +27,14 @@ def query(text: str, chunk_id: int = 1) -> Query:
 
 def test_exact_duplicates_after_folding() -> None:
     result = deduplicate([query("What is X?"), query("what  is x?"), query("What is Y?")])
-    assert [one.text for one in result.kept] == ["What is X?", "What is Y?"]
-    assert [(one.query.text, one.detail) for one in result.rejected] == [
+    assert [question.text for question in result.kept] == ["What is X?", "What is Y?"]
+    assert [(rejection.query.text, rejection.detail) for rejection in result.rejected] == [
         ("what  is x?", "What is X?")
     ]
 
 
 @pytest.mark.parametrize(
-    ("share", "told"),
+    ("share", "expected"),
     [
         (1.0, "100 %"),
         (598 / 600, "over 99 %"),
@@ -44,8 +44,8 @@ def test_exact_duplicates_after_folding() -> None:
         (0.0, "0 %"),
     ],
 )
-def test_only_exact_shares_are_printed_as_0_or_100_percent(share: float, told: str) -> None:
-    assert format_share(share) == told
+def test_only_exact_shares_are_printed_as_0_or_100_percent(share: float, expected: str) -> None:
+    assert format_share(share) == expected
 
 
 def test_jaccard_by_hand() -> None:
@@ -74,20 +74,20 @@ def test_the_hash_finds_what_a_comparison_of_all_pairs_finds() -> None:
         frozenset(" ".join(t.split()[at : at + 3]) for at in range(len(t.split()) - 2))
         for t in texts
     ]
-    kept: list[int] = []
+    places: list[int] = []
     for place, mine in enumerate(shingles):
-        if not any(jaccard(mine, shingles[other]) >= 0.8 for other in kept):
-            kept.append(place)
+        if not any(jaccard(mine, shingles[other]) >= 0.8 for other in places):
+            places.append(place)
     result = deduplicate([query(text) for text in texts], threshold=0.8)
-    assert [one.text for one in result.kept] == [texts[place] for place in kept]
-    assert 150 < len(kept) < 300
+    assert [question.text for question in result.kept] == [texts[place] for place in places]
+    assert 150 < len(places) < 300
 
 
 def test_repeats_are_looked_for_with_places_to_stop_at() -> None:
-    asked: list[int] = []
+    checks: list[int] = []
     queries = [query(f"what is thing {n} of the list") for n in range(50)]
-    assert deduplicate(queries, check=lambda: asked.append(1)).kept == deduplicate(queries).kept
-    assert len(asked) > len(queries)
+    assert deduplicate(queries, check=lambda: checks.append(1)).kept == deduplicate(queries).kept
+    assert len(checks) > len(queries)
 
 
 def test_nothing_to_deduplicate() -> None:
@@ -98,22 +98,22 @@ def test_kept_when_any_retriever_finds_it_without_the_others() -> None:
     queries = [query(name) for name in "abcd"]
     first = {"a": 1, "b": 21, "c": 0, "d": 20}
     second = {"b": 20, "c": 0}
-    asked: list[list[str]] = []
+    requests: list[list[str]] = []
 
     def ranker(table: dict[str, int]):
         def rank(some):
-            asked.append([one.text for one in some])
-            return np.array([table[one.text] for one in some])
+            requests.append([question.text for question in some])
+            return np.array([table[question.text] for question in some])
 
         return rank
 
     result = consistency_filter(queries, [ranker(first), ranker(second)], top=20)
-    assert [one.text for one in result.kept] == ["a", "b", "d"]
-    assert [(one.query.text, one.reason) for one in result.rejected] == [
+    assert [question.text for question in result.kept] == ["a", "b", "d"]
+    assert [(rejection.query.text, rejection.reason) for rejection in result.rejected] == [
         ("c", Reason.CHUNK_NOT_FOUND)
     ]
     assert result.share == 0.75
-    assert asked == [["a", "b", "c", "d"], ["b", "c"]]
+    assert requests == [["a", "b", "c", "d"], ["b", "c"]]
 
 
 def test_a_query_whose_rank_is_beyond_the_top_is_left_out() -> None:
@@ -137,12 +137,12 @@ def test_an_everyday_query_is_kept_when_its_chunk_is_among_the_first_hundred() -
     by_bm25 = {"by BM25": 100, "by base": 0, "by neither": 101, "a question": 21, "another": 20}
     by_base = {"by base": 100, "by neither": 0, "a question": 100}
     rankers = [
-        lambda some, table=table: np.array([table[one.text] for one in some])
+        lambda some, table=table: np.array([table[question.text] for question in some])
         for table in (by_bm25, by_base)
     ]
     result = consistency_filter(queries, rankers, top=20)
-    assert [one.text for one in result.kept] == ["by BM25", "by base", "another"]
-    assert [(one.query.text, one.detail) for one in result.rejected] == [
+    assert [question.text for question in result.kept] == ["by BM25", "by base", "another"]
+    assert [(rejection.query.text, rejection.detail) for rejection in result.rejected] == [
         ("by neither", "beyond the top 100"),
         ("a question", "beyond the top 20"),
     ]
@@ -163,9 +163,11 @@ def test_an_imported_query_has_the_kind_that_its_file_names() -> None:
         ImportedQuery("when did it break", ("The pump failed",), kind="everyday"),
         ImportedQuery("q", kind="claim"),
     ]
-    kept, rejected = attach_imported(items, CHUNKS, DOCUMENTS)
-    assert [(one.kind, one.imported) for one in kept] == [("everyday", True)]
-    assert [(one.query.kind, one.query.imported) for one in rejected] == [("claim", True)]
+    queries, rejected = attach_imported(items, CHUNKS, DOCUMENTS)
+    assert [(imported.kind, imported.imported) for imported in queries] == [("everyday", True)]
+    assert [(rejection.query.kind, rejection.query.imported) for rejection in rejected] == [
+        ("claim", True)
+    ]
 
 
 CHUNKS = [
@@ -180,15 +182,17 @@ DOCUMENTS = [
 
 
 def attached(*items: ImportedQuery) -> list[tuple[int, str]]:
-    found, _ = attach_imported(items, CHUNKS, DOCUMENTS)
-    return [(one.chunk_id, one.evidence) for one in found]
+    queries, _ = attach_imported(items, CHUNKS, DOCUMENTS)
+    return [(imported.chunk_id, imported.evidence) for imported in queries]
 
 
 def test_evidence_is_found_without_white_space() -> None:
-    found, rejected = attach_imported(
+    queries, rejected = attach_imported(
         [ImportedQuery(" Which  pump?", ("pump failed  in March",))], CHUNKS, DOCUMENTS
     )
-    assert found == [Query("Which pump?", "imported", 1, 1, "pump failed  in March", imported=True)]
+    assert queries == [
+        Query("Which pump?", "imported", 1, 1, "pump failed  in March", imported=True)
+    ]
     assert rejected == []
 
 
@@ -217,8 +221,8 @@ def test_evidence_over_a_chunk_end_counts_for_its_beginning() -> None:
         build_chunk("Before. " + parts[0] + "and the second", 1),
         build_chunk("half in the next. After.", 2, ordinal=1),
     ]
-    found, _ = attach_imported([ImportedQuery("q", ("".join(parts),))], chunks, [])
-    assert [one.chunk_id for one in found] == [1]
+    queries, _ = attach_imported([ImportedQuery("q", ("".join(parts),))], chunks, [])
+    assert [imported.chunk_id for imported in queries] == [1]
 
 
 def test_reasons_of_rejection() -> None:
@@ -228,7 +232,7 @@ def test_reasons_of_rejection() -> None:
         ImportedQuery("  ", ("The pump",)),
     ]
     _, rejected = attach_imported(items, CHUNKS, DOCUMENTS)
-    assert [one.reason for one in rejected] == [
+    assert [rejection.reason for rejection in rejected] == [
         Reason.EVIDENCE_NOT_FOUND,
         Reason.NO_EVIDENCE,
         Reason.EMPTY,
@@ -244,19 +248,19 @@ def test_many_imports_agree_with_a_plain_search() -> None:
         for place, text in enumerate(texts)
     ]
     items = [ImportedQuery(f"q{n}", (" ".join(texts[n].split()[5:15]),)) for n in range(200)]
-    found, rejected = attach_imported(items, chunks, [])
+    queries, rejected = attach_imported(items, chunks, [])
     squeezed = ["".join(text.split()) for text in texts]
     expected = [
         next(i + 1 for i, text in enumerate(squeezed) if "".join(item.evidence[0].split()) in text)
         for item in items
     ]
-    assert [one.chunk_id for one in found] == expected
+    assert [imported.chunk_id for imported in queries] == expected
     assert rejected == []
 
 
 def test_questions_about_other_codes_numbers_or_names_are_no_duplicates() -> None:
     """Twelve words of which one differs: 9 of 11 shingles are shared."""
-    about = "Which machine of the company is it that stands beside the northern {}?"
+    template = "Which machine of the company is it that stands beside the northern {}?"
     others = [
         "hall 1",
         "hall 2",
@@ -267,8 +271,10 @@ def test_questions_about_other_codes_numbers_or_names_are_no_duplicates() -> Non
         "Castel",
         "Marlow",
     ]
-    kept = deduplicate(
-        [query(about.format(one)) for one in [*others, "hall 2 today", "gate", "gates"]],
+    remaining = deduplicate(
+        [query(template.format(subject)) for subject in [*others, "hall 2 today", "gate", "gates"]],
         threshold=0.6,
     ).kept
-    assert [one.text for one in kept] == [about.format(one) for one in [*others, "gate"]]
+    assert [question.text for question in remaining] == [
+        template.format(subject) for subject in [*others, "gate"]
+    ]

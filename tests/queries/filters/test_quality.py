@@ -35,7 +35,7 @@ GERMAN = (
 )
 
 
-def known(
+def corpus_checks(
     texts: list[str], documents: list[int], tmp_path: Path | None = None, language: str = ""
 ) -> list[Check]:
     """The checks of chunks 1, 2 … of the documents; with a folder, an index over them."""
@@ -59,8 +59,8 @@ def ask(text: str, chunk: int = 1, document: int = 1, kind: QueryKind = "questio
     return Query(text, kind, chunk, document, "")
 
 
-def reason(found: list[Check], name: str, query: Query) -> str:
-    check = next(check for check in found if check.name == name)
+def reason(checks: list[Check], name: str, query: Query) -> str:
+    check = next(check for check in checks if check.name == name)
     detail = check.find_fault(query)
     if detail:
         return words_of(Rejected(query, check.reason, detail).stored)
@@ -85,20 +85,23 @@ def reason(found: list[Check], name: str, query: Query) -> str:
     ],
 )
 def test_a_query_is_in_its_documents_language(text: str, left_out: str) -> None:
-    assert reason(known([ENGLISH], [1], language="en"), "language check", ask(text)) == left_out
+    assert (
+        reason(corpus_checks([ENGLISH], [1], language="en"), "language check", ask(text))
+        == left_out
+    )
 
 
 def test_a_chunk_in_another_language_than_its_document_or_in_none_refuses_no_query() -> None:
     german = ask("Wie oft wird das Öl der Pumpe gewechselt?")
     english = ask("How often is the oil of the pump changed?")
-    assert reason(known([GERMAN], [1], language="en"), "language check", german) == ""
-    assert reason(known([GERMAN], [1], language="de"), "language check", english) != ""
+    assert reason(corpus_checks([GERMAN], [1], language="en"), "language check", german) == ""
+    assert reason(corpus_checks([GERMAN], [1], language="de"), "language check", english) != ""
     assert (
-        reason(known([GERMAN], [1]), "language check", english)
+        reason(corpus_checks([GERMAN], [1]), "language check", english)
         == f"{Reason.OTHER_LANGUAGE.words}: en instead of de"
     )
-    assert reason(known(["1994 / 17"], [1]), "language check", german) == ""
-    names = known(["Steam Deck OLED, Steam Deck LCD"], [1])
+    assert reason(corpus_checks(["1994 / 17"], [1]), "language check", german) == ""
+    names = corpus_checks(["Steam Deck OLED, Steam Deck LCD"], [1])
     assert reason(names, "language check", ask("What does the Steam Deck OLED cost?")) == ""
 
 
@@ -145,9 +148,9 @@ def test_the_longest_run_by_hand(text: str, source: str, expected: tuple[int, in
     ],
 )
 def test_long_runs_of_the_text_are_no_question(text: str, left_out: str) -> None:
-    found = known([ENGLISH], [1])
-    assert reason(found, "copy check", ask(text)) == left_out
-    assert reason(found, "copy check", ask(text, kind="title")) == ""
+    checks = corpus_checks([ENGLISH], [1])
+    assert reason(checks, "copy check", ask(text)) == left_out
+    assert reason(checks, "copy check", ask(text, kind="title")) == ""
 
 
 def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path) -> None:
@@ -168,47 +171,47 @@ def test_one_word_that_is_rare_or_of_its_own_document_is_enough(tmp_path: Path) 
             documents.append(1)
         else:
             documents.append(3)
-    found = known(texts, documents, tmp_path)
-    for text, kept in [
+    checks = corpus_checks(texts, documents, tmp_path)
+    for text, passes in [
         ("Which gasket does the pump have?", True),
         ("Does it work in brine?", True),
         ("How does a pump work?", False),
         ("Has the pump a valve?", False),
         ("What is photosynthesis?", False),
     ]:
-        left_out = reason(found, "own words check", ask(text, chunk=4, document=2))
-        assert (left_out == "") == kept, text
-        assert kept or left_out.startswith(Reason.NOTHING_OWN.words)
+        left_out = reason(checks, "own words check", ask(text, chunk=4, document=2))
+        assert (left_out == "") == passes, text
+        assert passes or left_out.startswith(Reason.NOTHING_OWN.words)
     assert (
-        reason(found, "own words check", ask("Does it work in brine?", chunk=10, document=1)) != ""
+        reason(checks, "own words check", ask("Does it work in brine?", chunk=10, document=1)) != ""
     )
-    assert reason(found, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
+    assert reason(checks, "own words check", ask("What is on paper 2?", chunk=4, document=2)) == ""
 
 
 def test_an_everyday_query_needs_no_word_of_its_document(tmp_path: Path) -> None:
-    found = known([ENGLISH, "Another text about something else."], [1, 2], tmp_path)
+    checks = corpus_checks([ENGLISH, "Another text about something else."], [1, 2], tmp_path)
     plain = "how frequently does somebody grease that machine"
-    assert reason(found, "own words check", ask(plain)).startswith(Reason.NOTHING_OWN.words)
-    assert reason(found, "own words check", ask(plain, kind="everyday")) == ""
+    assert reason(checks, "own words check", ask(plain)).startswith(Reason.NOTHING_OWN.words)
+    assert reason(checks, "own words check", ask(plain, kind="everyday")) == ""
 
 
 def test_an_everyday_query_does_not_repeat_its_document() -> None:
     """ENGLISH has "the pump of hall four was" six words in a row, and "pump of hall four was"
     five.
     """
-    found = known([ENGLISH], [1])
+    checks = corpus_checks([ENGLISH], [1])
     six = "where is the pump of hall four was it sold"
     five = "where is our pump of hall four was it sold"
     assert (
-        reason(found, "copy check", ask(six, kind="everyday"))
+        reason(checks, "copy check", ask(six, kind="everyday"))
         == f"{Reason.COPIED.words}: 6 words in a row"
     )
-    assert reason(found, "copy check", ask(five, kind="everyday")) == ""
-    assert reason(found, "copy check", ask(six)) == ""
+    assert reason(checks, "copy check", ask(five, kind="everyday")) == ""
+    assert reason(checks, "copy check", ask(six)) == ""
 
 
 def test_without_an_index_words_are_not_judged() -> None:
-    assert [check.name for check in known([ENGLISH], [1])] == [
+    assert [check.name for check in corpus_checks([ENGLISH], [1])] == [
         "language check",
         "copy check",
         "near duplicates",
@@ -217,7 +220,9 @@ def test_without_an_index_words_are_not_judged() -> None:
 
 def test_nearly_the_same_words_about_one_chunk_are_one_query() -> None:
     (check,) = (
-        check for check in known([ENGLISH, ENGLISH], [1, 1]) if check.name == "near duplicates"
+        check
+        for check in corpus_checks([ENGLISH, ENGLISH], [1, 1])
+        if check.name == "near duplicates"
     )
     assert check.find_fault(ask("What is the price of the pump?")) == ""
     assert check.find_fault(ask("What is the pumps' price?")) == "What is the price of the pump?"
@@ -278,10 +283,10 @@ def test_a_run_reports_each_filters_share_and_lists_what_it_left_out(asked_proje
 
 
 def kept_of(project: ProjectFolder) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
+    rows: list[dict[str, Any]] = json.loads(
         engine_here("queries", str(project.path), "--json").stdout
     )
-    return found
+    return rows
 
 
 def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(
@@ -343,14 +348,14 @@ def test_the_command_lists_what_was_left_out_also_of_an_answer_from_before(
         ),
         6,
     )
-    told = engine_here("queries", str(project.path), "--rejected")
+    completed = engine_here("queries", str(project.path), "--rejected")
     copied = [
         line
-        for line in told.stdout.splitlines()
+        for line in completed.stdout.splitlines()
         if Reason.COPIED.words in line and "pump.txt" in line
     ]
     assert [numbers(line) for line in copied] == [[8]]  # words in a row
-    assert f"6 {Reason.OTHER_LANGUAGE.words}" in told.stderr
+    assert f"6 {Reason.OTHER_LANGUAGE.words}" in completed.stderr
     assert {row["text"] for row in kept_of(project)} == {
         f"How often is the oil of the {thing} changed?"
         for thing in ("pump", "crane", "kiln", "lathe", "press", "oven")
@@ -363,9 +368,9 @@ def test_queries_of_the_other_backends_are_listed_too(asked_project: Make) -> No
     generate_here(project)
     rows = json.loads(engine_here("queries", str(project.path), "--rejected", "--json").stdout)
     assert all(row["reason"] for row in rows)
-    done = engine_here("queries", str(project.path))
-    assert len(done.stdout.splitlines()) == 2 * len(kept_of(project)) > 0
-    assert "train" in done.stderr
+    completed = engine_here("queries", str(project.path))
+    assert len(completed.stdout.splitlines()) == 2 * len(kept_of(project)) > 0
+    assert "train" in completed.stderr
 
 
 def test_before_any_are_made_the_command_names_what_to_run(asked_project: Make) -> None:
@@ -376,23 +381,23 @@ def test_before_any_are_made_the_command_names_what_to_run(asked_project: Make) 
 def test_a_stop_is_heard_between_two_queries(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = 0
+    calls = 0
 
     def count(_text: str, _source: str) -> tuple[int, int]:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return 0, 1
 
     monkeypatch.setattr("engine.queries.filters.quality.longest_run", count)
     with serving(poor) as server:
         project = asked_project(**SIX, endpoint=server.url)
         with pytest.raises(CancelledError):
-            generate_here(project, lambda: asked == 4)
-    assert asked == 4
+            generate_here(project, lambda: calls == 4)
+    assert calls == 4
 
 
 def test_nearly_the_same_words_with_another_year_are_another_query() -> None:
-    (check,) = (check for check in known([ENGLISH], [1]) if check.name == "near duplicates")
+    (check,) = (check for check in corpus_checks([ENGLISH], [1]) if check.name == "near duplicates")
     assert check.find_fault(ask("What was the yearly price of the northern pump in 2019?")) == ""
     assert check.find_fault(ask("What was the yearly price of the northern pump in 2020?")) == ""
     assert check.find_fault(ask("What was the yearly price of the northern pumps in 2019?"))

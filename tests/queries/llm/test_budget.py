@@ -165,16 +165,16 @@ def test_what_a_resumed_run_will_take_is_measured_on_its_own_chunks(asked_projec
 
 def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make) -> None:
     """The first of six chunks is held back until cost and progress of the others were told."""
-    told: list[Any] = []
+    log: list[Any] = []
     release = threading.Event()
 
     def far(events: list[Any]) -> bool:
-        cost = any(isinstance(one, Choice) and one.setting == "cost" for one in events)
-        return cost and any(isinstance(one, Progress) and one.done >= 4 for one in events)
+        cost = any(isinstance(event, Choice) and event.setting == "cost" for event in events)
+        return cost and any(isinstance(event, Progress) and event.done >= 4 for event in events)
 
     def watch() -> None:
         until = time.monotonic() + 60
-        while time.monotonic() < until and not far(list(told)):
+        while time.monotonic() < until and not far(list(log)):
             time.sleep(0.05)
         release.set()
 
@@ -188,12 +188,12 @@ def test_how_far_a_run_is_follows_the_answers_as_they_come(asked_project: Make) 
         watcher = threading.Thread(target=watch)
         watcher.start()
         begun = time.monotonic()
-        generate_here(project, told=told)
+        generate_here(project, told=log)
         watcher.join()
     assert time.monotonic() - begun < 15, "it was told while the first chunk was under way"
-    steps = [one for one in told if isinstance(one, Progress) and one.unit == "chunks"]
+    steps = [event for event in log if isinstance(event, Progress) and event.unit == "chunks"]
     assert (steps[0].done, steps[-1].done, steps[-1].total) == (0, 6, 6)
-    cost = next(one for one in told if isinstance(one, Choice) and one.setting == "cost")
+    cost = next(event for event in log if isinstance(event, Choice) and event.setting == "cost")
     assert numbers(cost.value)[-2:] == [3, 6], "chunks left, in all"
 
 
@@ -227,10 +227,10 @@ def test_hours_end_the_asking_and_what_was_spent_before_counts(asked_project: Ma
     with serving(slow) as server:
         project = pointed(asked_project, server.url, max_hours=0.5 / 3600)
         choices = generated(project)
-        asked = len(server.requests)
-        assert 1 <= asked <= 3
+        request_count = len(server.requests)
+        assert 1 <= request_count <= 3
         generated(project)
-        assert len(server.requests) == asked, "a second run has no time of its own"
+        assert len(server.requests) == request_count, "a second run has no time of its own"
         project.change_settings({"queries.max_hours": 0})
         choices = generated(project)
         assert len(server.requests) == 6
@@ -271,16 +271,16 @@ def test_a_sample_heeds_the_hours(asked_project: Make, tmp_path: Any) -> None:
 def test_a_stop_is_heard_while_chunks_are_put_in_order(
     asked_project: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = 0
+    calls = 0
 
     def analyse(_self: object, _text: str) -> list[str]:
-        nonlocal asked
-        asked += 1
+        nonlocal calls
+        calls += 1
         return ["word"]
 
     monkeypatch.setattr(Analyzer, "analyse", analyse)
     with serving(good) as server:
         project = pointed(asked_project, server.url, max_queries=4)
         with pytest.raises(CancelledError):
-            generated(project, lambda: asked == 3)
-        assert (asked, server.requests) == (3, [])
+            generated(project, lambda: calls == 3)
+        assert (calls, server.requests) == (3, [])

@@ -26,17 +26,17 @@ class InBatches:
     def encode_queries(
         self, texts: Sequence[str], progress: Callable[[int], None] | None = None
     ) -> Any:
-        for done in range(2, len(texts) + 2, 2):
+        for count in range(2, len(texts) + 2, 2):
             self.batches += 1
             if progress is not None:
-                progress(min(done, len(texts)))
+                progress(min(count, len(texts)))
         return np.zeros((len(texts), 3), np.float32)
 
 
 @pytest.fixture
 def encoder(monkeypatch: pytest.MonkeyPatch) -> InBatches:
-    made = InBatches()
-    monkeypatch.setattr(embedding, "load_encoder", lambda *_: made)
+    fake_encoder = InBatches()
+    monkeypatch.setattr(embedding, "load_encoder", lambda *_: fake_encoder)
     monkeypatch.setattr(
         embedding,
         "chunk_vectors",
@@ -46,16 +46,16 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> InBatches:
     monkeypatch.setattr(
         stage, "bm25_ranks", lambda _index, queries, *_: np.zeros(len(queries), np.int64)
     )
-    return made
+    return fake_encoder
 
 
 def generate(project: ProjectFolder, should_stop: Callable[[], bool]) -> None:
     store = project.store()
     try:
-        told: list[object] = []
+        log: list[object] = []
         stage.STAGE.run(
             StageContext(
-                project, project.settings(), store, "generate", "f", "r", told.append, should_stop
+                project, project.settings(), store, "generate", "f", "r", log.append, should_stop
             )
         )
     finally:
@@ -75,18 +75,18 @@ def test_a_stop_is_noticed_at_every_point(
     asked_project: Callable[..., ProjectFolder], encoder: InBatches
 ) -> None:
     project = asked_project(consistency_top=1)
-    asked = 0
+    calls = 0
 
     def count(_stop_at: int) -> bool:
-        nonlocal asked
-        asked += 1
-        return asked == _stop_at
+        nonlocal calls
+        calls += 1
+        return calls == _stop_at
 
     generate(project, lambda: count(0))
-    places = asked
+    places = calls
     assert places > 6 + 6 + encoder.batches  # each chunk twice, and each batch
     for place in range(1, places + 1, 3):
-        asked = 0
+        calls = 0
         with pytest.raises(CancelledError):
             generate(project, lambda place=place: count(place))  # type: ignore[misc]
-        assert asked == place
+        assert calls == place

@@ -82,7 +82,7 @@ def test_two_steps_give_a_question_per_fact_with_the_facts_words_as_evidence() -
         "What is known about the pump stands in hall 4?", PARTS[0], "question"
     )
     assert (answer.dropped, answer.problem) == ([], "")
-    assert [step({"messages": [{"content": asked.user}]}) for asked, _, _ in model.asked] == [
+    assert [step({"messages": [{"content": message.user}]}) for message, _, _ in model.asked] == [
         "events",
         "questions",
     ]
@@ -267,9 +267,9 @@ def test_a_chunk_longer_than_the_context_is_sent_piece_by_piece_and_shares_the_q
     model = Scripted(good, context=1500)
     answer = ask(model, text, per_chunk=6)
     pieces = [
-        passage({"messages": [{"content": asked.user}]})
-        for asked, _, _ in model.asked
-        if "$" not in asked.user
+        passage({"messages": [{"content": message.user}]})
+        for message, _, _ in model.asked
+        if "$" not in message.user
     ]
     first = [piece for piece in pieces if piece.startswith("The machine")]
     assert len(first) >= 2
@@ -291,9 +291,11 @@ def test_a_passage_cannot_leave_its_place_in_the_prompt() -> None:
     )
     model = Scripted(good)
     ask(model, text, prompt="one-step")
-    shown = model.asked[0][0].user
-    assert shown.count("\n==========\n") == 2
-    assert "write $secret poems about ${passage}." in passage({"messages": [{"content": shown}]})
+    user_prompt = model.asked[0][0].user
+    assert user_prompt.count("\n==========\n") == 2
+    assert "write $secret poems about ${passage}." in passage(
+        {"messages": [{"content": user_prompt}]}
+    )
 
 
 def test_evidence_with_the_prompts_own_line_is_still_found_in_the_chunk() -> None:
@@ -409,10 +411,10 @@ def test_a_prompt_that_is_missing_is_an_incomplete_installation() -> None:
 
 
 def test_titles_and_headings_stay_on_one_line_and_short() -> None:
-    shown = place_of("A title\nof " + "x" * 500, ("One", "Two\n==========\n"))
-    assert shown["title"].startswith("A title of xxx")
-    assert len(shown["title"]) == 200
-    assert shown["section"] == "One > Two =========="
+    place = place_of("A title\nof " + "x" * 500, ("One", "Two\n==========\n"))
+    assert place["title"].startswith("A title of xxx")
+    assert len(place["title"]) == 200
+    assert place["section"] == "One > Two =========="
     assert place_of("", ()) == {"title": "(without a title)", "section": "(none)"}
 
 
@@ -422,23 +424,23 @@ def test_queries_of_several_kinds_are_requested_and_named() -> None:
     answer = answer_about(
         PromptedWriter(model, "two-step", 3, 256, kinds=kinds), chunk(TEXT), "Handbook"
     )
-    shown = model.asked[1][0].user
+    user_prompt = model.asked[1][0].user
     assert [WANTED[item.kind] for item in answer.items] == re.findall(
-        r"(?m)^   Write: (.*)$", shown
+        r"(?m)^   Write: (.*)$", user_prompt
     )
     assert len({item.kind for item in answer.items}) == 3
-    one = Scripted(good)
-    asked = PromptedWriter(one, "one-step", 3, 256, kinds=kinds)
-    found = [
-        answer_about(asked, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
+    small = Scripted(good)
+    writer = PromptedWriter(small, "one-step", 3, 256, kinds=kinds)
+    answers = [
+        answer_about(writer, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
     ]
-    assert {item.kind for answer in found for item in answer.items} == set(kinds)
-    assert all(len({item.kind for item in answer.items}) == 1 for answer in found), (
+    assert {item.kind for answer in answers for item in answer.items} == set(kinds)
+    assert all(len({item.kind for item in answer.items}) == 1 for answer in answers), (
         "a small model gets one kind at a time"
     )
     assert all(
         WANTED[answer.items[0].kind] in message.user
-        for answer, (message, *_) in zip(found, one.asked, strict=True)
+        for answer, (message, *_) in zip(answers, small.asked, strict=True)
     )
 
 
@@ -447,33 +449,35 @@ ALL_KINDS: tuple[QueryKind, ...] = ("question", "keyword", "title", "claim", "ev
 
 def test_every_second_query_is_an_everyday_one() -> None:
     model = Scripted(good)
-    asked = PromptedWriter(model, "two-step", 4, 256, kinds=ALL_KINDS)
+    writer = PromptedWriter(model, "two-step", 4, 256, kinds=ALL_KINDS)
     text = f"{TEXT} It weighs two tons in all."
-    found = [answer_about(asked, chunk(f"{text} And {number} more."), "") for number in range(10)]
-    everyday = [tuple(item.kind == "everyday" for item in answer.items) for answer in found]
+    answers = [
+        answer_about(writer, chunk(f"{text} And {number} more."), "") for number in range(10)
+    ]
+    everyday = [tuple(item.kind == "everyday" for item in answer.items) for answer in answers]
     assert set(everyday) == {(True, False, True, False), (False, True, False, True)}
-    assert {item.kind for answer in found for item in answer.items} == set(ALL_KINDS)
+    assert {item.kind for answer in answers for item in answer.items} == set(ALL_KINDS)
 
 
 def test_everyday_queries_alone() -> None:
-    asked = PromptedWriter(Scripted(good), "two-step", 3, 256, kinds=("everyday",))
-    assert [item.kind for item in answer_about(asked, chunk(TEXT), "").items] == ["everyday"] * 3
+    writer = PromptedWriter(Scripted(good), "two-step", 3, 256, kinds=("everyday",))
+    assert [item.kind for item in answer_about(writer, chunk(TEXT), "").items] == ["everyday"] * 3
 
 
 def test_a_small_model_has_a_prompt_of_its_own_for_everyday_queries() -> None:
     model = Scripted(good)
-    asked = PromptedWriter(model, "one-step", 3, 256, kinds=ALL_KINDS)
-    found = [
-        answer_about(asked, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
+    writer = PromptedWriter(model, "one-step", 3, 256, kinds=ALL_KINDS)
+    answers = [
+        answer_about(writer, chunk(f"{TEXT} And {number} more pumps."), "") for number in range(20)
     ]
     systems = {name: load_prompt(name).system for name in ("one-step", "everyday")}
-    for answer, (message, *_) in zip(found, model.asked, strict=True):
+    for answer, (message, *_) in zip(answers, model.asked, strict=True):
         if answer.items[0].kind == "everyday":
             name = "everyday"
         else:
             name = "one-step"
         assert message.system == systems[name]
-    kinds = [answer.items[0].kind for answer in found]
+    kinds = [answer.items[0].kind for answer in answers]
     assert 5 <= kinds.count("everyday") <= 15, (
         "half of them: within two standard deviations of 20 draws"
     )
@@ -492,15 +496,17 @@ def test_a_passage_too_long_for_the_second_step_is_cut_or_left_out() -> None:
         f"The machine number {n} stands in hall number {n} of the works." for n in range(10)
     )
 
-    def shown(context: int) -> str:
+    def passage_of_second_step(context: int) -> str:
         model = Scripted(good, context)
         answer_about(PromptedWriter(model, "two-step", 3, 256), chunk(text), "")
         return next(
-            passage(one) for one in map(as_request, model.asked) if step(one) == "questions"
+            passage(request)
+            for request in map(as_request, model.asked)
+            if step(request) == "questions"
         )
 
-    def as_request(asked: tuple[Message, int, int]) -> dict[str, object]:
-        return {"messages": [{"content": asked[0].user}]}
+    def as_request(call: tuple[Message, int, int]) -> dict[str, object]:
+        return {"messages": [{"content": call[0].user}]}
 
     def least() -> int:
         """The smallest context that is enough."""
@@ -513,8 +519,8 @@ def test_a_passage_too_long_for_the_second_step_is_cut_or_left_out() -> None:
         raise AssertionError("none is enough")
 
     smallest = least()
-    assert shown(smallest) == NOT_SHOWN
-    assert shown(smallest + 1000) == text
-    part = shown(smallest + 90)
+    assert passage_of_second_step(smallest) == NOT_SHOWN
+    assert passage_of_second_step(smallest + 1000) == text
+    part = passage_of_second_step(smallest + 90)
     assert text.startswith(part)
     assert len(part) < len(text)

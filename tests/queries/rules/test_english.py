@@ -48,16 +48,16 @@ TABLE = TermStatistics(
 )
 
 
-def asked(text: str) -> set[str]:
+def questions_about(text: str) -> set[str]:
     """Return the questions about a text over many seeds."""
     chunk = build_chunk(text, 1)
-    found = set[str]()
+    texts = set[str]()
     for seed in range(200):
         queries = generate(
             [chunk], {}, kinds=("question",), per_chunk=1, seed=seed, statistics=TABLE
         )
-        found.update(query.text for query in queries)
-    return found
+        texts.update(query.text for query in queries)
+    return texts
 
 
 def test_questions_are_templates_with_two_phrases_and_their_articles() -> None:
@@ -66,21 +66,21 @@ def test_questions_are_templates_with_two_phrases_and_their_articles() -> None:
         expected.add(template.format("Turo", "an oil filter"))
         expected.add(template.format("Turo", "a filter"))
     assert len(expected) == 16
-    assert asked("Turo introduced an oil filter.") == expected
+    assert questions_about("Turo introduced an oil filter.") == expected
 
 
 def test_a_sentence_begins_in_lower_case_inside_a_question() -> None:
-    found = asked("Pressure vessels leaked near Turo.")
-    assert any("pressure vessels" in text for text in found)
-    assert not any("Pressure" in text for text in found)
+    questions = questions_about("Pressure vessels leaked near Turo.")
+    assert any("pressure vessels" in text for text in questions)
+    assert not any("Pressure" in text for text in questions)
 
 
 def test_names_and_terms_of_several_words_are_asked_about_before_single_words() -> None:
     text = "The gear of the Orion reached a boundary layer, 12 bar and torque near Acme"
     phrases = find_phrases(text, tokenize(text), TABLE, ENGLISH)
     assert "gear" in {phrase.text for phrase in phrases}
-    found = [phrase.text for phrase in nameable_phrases(phrases)]
-    assert found == ["Orion", "boundary layer", "Acme"]
+    nameable = [phrase.text for phrase in nameable_phrases(phrases)]
+    assert nameable == ["Orion", "boundary layer", "Acme"]
 
 
 def test_a_participle_alone_is_no_thing_to_ask_about() -> None:
@@ -144,11 +144,11 @@ def test_cleaning() -> None:
 
 def test_claims_have_a_verb_and_no_tail_or_vague_beginning() -> None:
     def claims(text: str) -> set[str | None]:
-        found = salient_sentences(text, TABLE, ENGLISH)
-        return {claim_query(found[0], ENGLISH, random.Random(seed)) for seed in range(30)}
+        sentences = salient_sentences(text, TABLE, ENGLISH)
+        return {claim_query(sentences[0], ENGLISH, random.Random(seed)) for seed in range(30)}
 
-    made = claims("However, Acme opened a plant in Spain (its third), which makes valves.")
-    assert made == {"Acme opened a plant in Spain"}
+    variants = claims("However, Acme opened a plant in Spain (its third), which makes valves.")
+    assert variants == {"Acme opened a plant in Spain"}
     assert claims("They opened a plant in Northern Spain.") == {None}
     assert claims("Who opened the turbine plant in Northern Spain?") == {None}
     assert claims("A turbine plant of Acme in Northern Spain.") == {None}
@@ -193,10 +193,10 @@ def test_verbs_are_replaced_in_the_same_form() -> None:
 
 def test_abbreviations_of_the_corpus_are_exchanged() -> None:
     table = TermStatistics(10, {}, long_forms={"FCC": "Federal Communications Commission"})
-    made = {
+    variants = {
         paraphrase("rules of the FCC", table, random.Random(seed), share=0.0) for seed in range(20)
     }
-    assert made == {"rules of the FCC", "rules of the Federal Communications Commission"}
+    assert variants == {"rules of the FCC", "rules of the Federal Communications Commission"}
     back = {
         paraphrase("the Federal Communications Commission", table, random.Random(s), share=0.0)
         for s in range(20)

@@ -80,10 +80,12 @@ def test_only_sampled_or_requested_chunks_are_read() -> None:
         read.append(key)
         return by_id[key]
 
-    stored = [StoredChunk.of(one.id, one.document_id, one.content_hash, noted) for one in CHUNKS]
+    stored = [
+        StoredChunk.of(chunk.id, chunk.document_id, chunk.content_hash, noted) for chunk in CHUNKS
+    ]
     table = TermStatistics.from_chunks(stored, sample=2)
-    counted = sorted(CHUNKS, key=lambda one: one.content_hash)[:2]
-    assert set(read) == {one.id for one in counted}
+    counted = sorted(CHUNKS, key=lambda chunk: chunk.content_hash)[:2]
+    assert set(read) == {chunk.id for chunk in counted}
     assert table == TermStatistics.from_chunks(counted)
     read.clear()
     queries = generate(stored, TITLES, max_queries=2, statistics=table)
@@ -242,8 +244,8 @@ def test_boilerplate_and_noise_come_last_or_not_at_all() -> None:
         for n in range(5)
     ]
     table = TermStatistics.from_chunks([build_chunk(text) for text in texts])
-    found = [sentence.text for sentence in salient_sentences(texts[0], table, ENGLISH)]
-    assert found == ["Pump P0 leaked near hatch H0 of the upper deck.", footer]
+    sentences = [sentence.text for sentence in salient_sentences(texts[0], table, ENGLISH)]
+    assert sentences == ["Pump P0 leaked near hatch H0 of the upper deck.", footer]
 
 
 def test_file_names_become_topics() -> None:
@@ -263,8 +265,10 @@ def test_language_codes() -> None:
 def test_the_room_loads_no_heavy_library() -> None:
     heavy = "('torch', 'transformers', 'tantivy', 'usearch', 'numpy')"
     code = f"import sys, engine.queries; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.strip() == "[]"
 
 
 @pytest.mark.shared
@@ -285,20 +289,22 @@ def test_real_news_give_mixed_queries_that_are_no_copies() -> None:
     kinds = Counter(query.kind for query in queries)
     assert len(queries) > 2 * len(source)
     assert min(kinds[kind] for kind in KINDS) > 0.4 * len(source)
-    by_id = {one.id: one for one in source}
+    by_id = {chunk.id: chunk for chunk in source}
     assert all(query.evidence in by_id[query.chunk_id].text for query in queries)
-    asked = [query for query in queries if query.kind == "question"]
+    questions = [query for query in queries if query.kind == "question"]
     copied = [
-        query for query in asked if fold(query.text).rstrip("?") in fold(by_id[query.chunk_id].text)
+        query
+        for query in questions
+        if fold(query.text).rstrip("?") in fold(by_id[query.chunk_id].text)
     ]
-    assert len(copied) < 0.01 * len(asked)
+    assert len(copied) < 0.01 * len(questions)
     assert all(re.match(r"\W*\w", query.text) for query in queries)
 
 
 def test_every_chunk_is_a_place_to_stop_at() -> None:
-    asked = []
-    generate(CHUNKS, TITLES, check=lambda: asked.append(1))
-    assert len(asked) == 2 * len(CHUNKS)  # once to count its words, once to write its queries
+    checks = []
+    generate(CHUNKS, TITLES, check=lambda: checks.append(1))
+    assert len(checks) == 2 * len(CHUNKS)  # once to count its words, once to write its queries
 
     def stop() -> None:
         raise KeyboardInterrupt

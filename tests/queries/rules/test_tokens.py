@@ -104,5 +104,5 @@ def test_sentences_keep_every_character_that_is_no_space(text) -> None:
     spans = split_sentences(text)
     assert all(start < end and text[start:end] == text[start:end].strip() for start, end in spans)
     assert all(before.end <= after.start for before, after in pairwise(spans))
-    kept = "".join(text[start:end] for start, end in spans)
-    assert "".join(kept.split()) == "".join(text.split())
+    covered = "".join(text[start:end] for start, end in spans)
+    assert "".join(covered.split()) == "".join(text.split())
